@@ -1,0 +1,16 @@
+/* Memory that is there or the process ends: weir sizes its memory at start, and says what it could not get. */
+#ifndef WEIR_BASE_MEMORY_H
+#define WEIR_BASE_MEMORY_H
+
+#include <stddef.h>
+
+/* Zeroed; `what` names it in the message when there is none. Free with free(). */
+void *weir_alloc(size_t count, size_t size, const char *what);
+
+/* Zeroed, at a multiple of 64 bytes (of 2 MiB, with huge pages advised, from 4 MiB on). Free with free(). */
+void *weir_alloc_tensor(size_t bytes, const char *what);
+
+/* A copy of the text. Free with free(). */
+char *weir_strdup(const char *text);
+
+#endif

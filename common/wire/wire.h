@@ -1,0 +1,45 @@
+/* Messages to protobuf bytes and back. The only user of the generated weir.pb-c.h.
+ *
+ * The payload is the last field of the protobuf message `Frame` (bytes payload = 15). So a sender puts a short header,
+ * which ends with the payload's tag and length, before the tensor's own memory, and a receiver finds the payload in the
+ * received slices without touching it. A client that writes the payload elsewhere, or the fields in another order, is
+ * understood as well.
+ */
+#ifndef WEIR_WIRE_WIRE_H
+#define WEIR_WIRE_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "protocol/message.h"
+
+#define WEIR_WIRE_HEADER_MAX                                                                                           \
+    (64u << 10) /* a lane's header; control messages (View, Hello) may be as large as they are */
+
+/* Writes the header for `body` and a payload of `payload_bytes`. *header is malloc'ed: free() it. Never fails: sizes
+ * are bounded by what is encoded. */
+size_t weir_wire_encode(const struct weir_message_body *body, uint64_t payload_bytes, uint8_t **header);
+
+/* A decoded message: `body` and what its pointers point at. */
+struct weir_wire_frame {
+    struct weir_message_body body;
+    uint64_t payload_offset, payload_bytes; /* where the payload stands in the message; bytes 0: there is none */
+    void *storage;
+};
+
+/* Decodes a received message (`slices`, any cuts). Untrusted: whatever the bytes are, it answers true, or false with
+ * what is wrong; counts and enumerations are checked; memory is bounded by a small multiple of the header's bytes. Free
+ * with weir_wire_frame_free after true. */
+bool weir_wire_decode(const struct weir_slice *slices, size_t slice_count, struct weir_wire_frame *frame,
+                      struct weir_error *err);
+void weir_wire_frame_free(struct weir_wire_frame *frame);
+
+/* The slices of [offset, offset + bytes) of `slices`, into out (room for slice_count): how the payload is taken.
+ * Returns their number. */
+size_t weir_wire_cut(const struct weir_slice *slices, size_t slice_count, uint64_t offset, uint64_t bytes,
+                     struct weir_slice *out);
+
+#endif
