@@ -1,0 +1,110 @@
+"""The weights do not depend on who computed them: digests are equal for every placement, and work is shared."""
+import os
+
+from case import ClusterCase, harness, jobs, unittest
+
+PLACEMENTS = [(ps, workers) for ps in (1, 2, 3) for workers in (1, 2, 3, 4)]
+STEPS = 2 * 32  # two epochs of 2,000 samples in batches of 64
+
+
+class Equal(ClusterCase):
+    def digests(self, job, ps=None, workers=None, **flags):
+        result = harness.run_job(job, ps, workers, **flags)
+        self.assert_done(result)
+        self.assertEqual(result.summary["steps"], STEPS)
+        return result.summary["digest"], result.summary["state_digest"]
+
+    def check_replicas(self, replicas):
+        """One process, then every placement, of which some run three times: threads and messages come in any order."""
+        job = self.job({"replicas": replicas})
+        expected = self.digests(job)
+        for number, (ps, workers) in enumerate(PLACEMENTS):
+            for repeat in range(3 if number % 4 == replicas % 4 else 1):
+                with self.subTest(replicas=replicas, ps=ps, workers=workers, repeat=repeat):
+                    self.assertEqual(self.digests(job, ps, workers), expected)
+
+    def test_one_replica_ends_alike_on_every_placement(self):
+        self.check_replicas(1)
+
+    def test_three_replicas_end_alike_on_every_placement(self):
+        self.check_replicas(3)
+
+    def test_four_replicas_end_alike_on_every_placement(self):
+        self.check_replicas(4)
+
+    def test_six_replicas_end_alike_on_every_placement(self):
+        self.check_replicas(6)
+
+    def test_a_run_can_be_repeated(self):
+        job = self.job({"replicas": 2})
+        self.assertEqual(self.digests(job, 2, 2), self.digests(job, 2, 2))
+
+    def test_another_seed_ends_elsewhere(self):
+        job = self.job({"replicas": 2})
+        self.assertNotEqual(self.digests(job, 1, 2)[0], self.digests(job, 1, 2, seed=1)[0])
+
+    def test_one_changed_sample_ends_elsewhere(self):
+        job = self.job({"replicas": 2})
+        before = self.digests(job, 1, 2)
+        labels = os.path.join(self.folder, "train-labels-idx1-ubyte")
+        with open(labels, "r+b") as file:
+            file.seek(8 + 1234)
+            label = file.read(1)[0]
+            file.seek(8 + 1234)
+            file.write(bytes([(label + 1) % 10]))
+        try:
+            self.assertNotEqual(self.digests(job, 1, 2)[0], before[0])
+        finally:
+            jobs.write_data(self.folder)
+
+
+class Shared(ClusterCase):
+    """The summary proves that roles really shared the work."""
+
+    def run_shared(self, ps, workers, replicas):
+        result = harness.run_job(self.job({"replicas": replicas}), ps, workers)
+        self.assert_done(result)
+        self.assertEqual(len(result.roles("ps")), ps)
+        self.assertEqual(len(result.roles("worker")), workers)
+        return result
+
+    def test_replicas_are_shared_evenly(self):
+        for workers, replicas in ((2, 2), (2, 4), (3, 4), (4, 6)):
+            with self.subTest(workers=workers, replicas=replicas):
+                result = self.run_shared(1, workers, replicas)
+                hosted = [entry["replicas_computed"] / STEPS for entry in result.roles("worker")]
+                self.assertEqual(sum(hosted), replicas)
+                self.assertLessEqual(max(hosted) - min(hosted), 1)
+
+    def test_workers_beyond_the_replicas_stand_by(self):
+        result = self.run_shared(1, 3, 2)
+        self.assertEqual(sorted(entry["replicas_computed"] for entry in result.roles("worker")), [0, STEPS, STEPS])
+
+    def test_chunks_are_shared_evenly(self):
+        chunks = -(-4 * jobs.mlp_parameters() // 16384)
+        for ps in (1, 2, 3):
+            with self.subTest(ps=ps):
+                result = self.run_shared(ps, 2, 2)
+                held = [entry["chunks_applied"] / STEPS for entry in result.roles("ps")]
+                self.assertEqual(sum(held), chunks)
+                self.assertLessEqual(max(held) - min(held), 1)
+
+    def test_only_as_many_bytes_move_as_the_sum_tree_needs(self):
+        """Where each worker hosts one aligned subtree, it sends one gradient and gets one model per step."""
+        model = 4 * jobs.mlp_parameters()
+        for ps, workers, replicas in ((1, 1, 4), (2, 2, 2), (1, 2, 4), (3, 4, 4), (2, 3, 6)):
+            with self.subTest(ps=ps, workers=workers, replicas=replicas):
+                result = self.run_shared(ps, workers, replicas)
+                for worker in result.roles("worker"):
+                    self.assert_near(worker["sent_bytes"], STEPS * model)
+                    self.assert_near(worker["received_bytes"], STEPS * model)
+                servers = result.roles("ps")
+                self.assert_near(sum(entry["received_bytes"] for entry in servers), STEPS * model * workers)
+                self.assert_near(sum(entry["sent_bytes"] for entry in servers), STEPS * model * workers)
+
+    def assert_near(self, value, expected):
+        self.assertLess(abs(value - expected), 0.02 * expected, f"{value} is not within 2 % of {expected}")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,133 @@
+"""How a cluster starts and what stops it: order, wrong addresses, other jobs, Ctrl-C, exit codes."""
+import contextlib
+import signal
+import socket
+
+from case import ClusterCase, harness, unittest
+
+
+class Order(ClusterCase):
+    def test_roles_may_start_in_any_order(self):
+        digests = set()
+        job = self.job({"replicas": 2, "fit.epochs": 1})
+        for order in (["chief/0", "ps/0", "ps/1", "worker/0", "worker/1"],
+                      ["worker/1", "worker/0", "ps/1", "ps/0", "chief/0"],
+                      ["ps/1", "worker/0", "chief/0", "worker/1", "ps/0"]):
+            with self.subTest(order=order), harness.Cluster(job, ps=2, workers=2) as cluster:
+                cluster.start_all(order)
+                self.assertEqual(set(cluster.wait_all().values()), {0}, cluster.told())
+                digests.add(cluster.summary()["digest"])
+        self.assertEqual(len(digests), 1)
+
+    def test_those_who_came_first_wait_for_the_last(self):
+        """The last role starts only after another has said that it waits for it."""
+        for last in ("chief/0", "ps/0", "worker/1"):
+            with self.subTest(last=last), harness.Cluster(self.job({"fit.epochs": 1}), ps=1, workers=2) as cluster:
+                cluster.start_all([name for name in cluster.names if name != last])
+                watcher = "worker/0" if last == "chief/0" else "chief/0"
+                cluster.processes[watcher].wait_for_line(last)
+                cluster.start(last)
+                self.assertEqual(set(cluster.wait_all().values()), {0}, cluster.told())
+
+    def test_worker_0_is_the_chief_where_none_is_named(self):
+        with harness.Cluster(self.job({"fit.epochs": 1}), ps=1, workers=2, chief=False) as cluster:
+            cluster.start("worker/0", summary=cluster.summary_path)
+            cluster.start("worker/1")
+            cluster.start("ps/0")
+            self.assertEqual(set(cluster.wait_all().values()), {0}, cluster.told())
+            self.assertEqual(cluster.summary()["workers"], 2)
+
+
+class Wrong(ClusterCase):
+    def short(self, **changes):
+        return self.job({"cluster.start_timeout_s": 3, "fit.epochs": 1, **changes})
+
+    def test_a_port_in_use_is_named(self):
+        for name in ("chief/0", "ps/0"):
+            with self.subTest(name=name), harness.Cluster(self.short()) as cluster, socket.socket() as taken:
+                host, port = cluster.address(name).split(":")
+                taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                taken.bind((host, int(port)))
+                taken.listen()
+                process = cluster.start(name)
+                self.assertEqual(process.wait(), 1, process.told())
+                self.assertIn(cluster.address(name), process.stderr())
+                self.assertIn("in use", process.stderr())
+
+    def test_a_wrong_address_is_named_with_its_role(self):
+        """The chief is told another address for worker/0 than that worker has; then the time for starting ends."""
+        with harness.Cluster(self.short(), ps=1, workers=1) as cluster, contextlib.closing(harness.Ports(1)) as other:
+            elsewhere = {**cluster.map, "worker": [f"127.0.0.1:{other.numbers[0]}"]}
+            cluster.start("chief/0", cluster=elsewhere)
+            cluster.start("ps/0")
+            self.assertEqual(set(cluster.wait_all().values()), {1}, cluster.told())
+            self.assertIn("worker/0", cluster.stderr("chief/0"))
+            self.assertIn(f"127.0.0.1:{other.numbers[0]}", cluster.stderr("chief/0"))
+
+    def test_a_missing_role_is_named_when_the_time_for_starting_is_over(self):
+        for missing in ("ps/0", "worker/1", "chief/0"):
+            with self.subTest(missing=missing), harness.Cluster(self.short(), ps=1, workers=2) as cluster:
+                cluster.start_all([name for name in cluster.names if name != missing])
+                self.assertEqual(set(cluster.wait_all().values()), {1}, cluster.told())
+                watcher = "worker/0" if missing == "chief/0" else "chief/0"
+                self.assert_names(cluster.stderr(watcher), cluster, missing)
+
+    def test_roles_with_other_jobs_are_refused_by_the_keys_that_differ(self):
+        with harness.Cluster(self.short(), ps=1, workers=1) as cluster:
+            cluster.start("chief/0")
+            cluster.start("ps/0")
+            odd = cluster.start("worker/0", batch_size=32, seed=7)
+            self.assertNotIn(0, cluster.wait_all().values(), cluster.told())
+            for key in ("batch_size", "seed", "32", "64"):
+                self.assertIn(key, odd.stderr())
+            self.assertNotIn("epochs", odd.stderr())
+
+
+class Stop(ClusterCase):
+    def long(self):
+        return self.job({"fit.epochs": 100000, "replicas": 2})
+
+    def test_control_c_ends_a_run_with_all_its_roles(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(signal=number), harness.Run(self.long(), ps=1, workers=2) as run:
+                run.process.wait_for_line("epoch")
+                run.process.signal(number)
+                self.assertNotIn(run.process.wait(), (0, None), run.process.told())
+                run.wait_for_processes()
+
+    def test_control_c_before_everybody_is_there_ends_the_run(self):
+        with harness.Run(self.long(), ps=2, workers=2) as run:
+            harness.wait_until(run.children, "the first child", evidence=run.process.told)
+            run.process.signal(signal.SIGINT)
+            self.assertNotIn(run.process.wait(), (0, None), run.process.told())
+            run.wait_for_processes()
+
+    def test_control_c_at_one_role_ends_all(self):
+        for name in ("chief/0", "ps/0", "worker/1"):
+            with self.subTest(name=name), harness.Cluster(self.long(), ps=1, workers=2) as cluster:
+                cluster.start_all()
+                cluster.processes["chief/0"].wait_for_line("epoch")
+                cluster.kill(name, signal.SIGINT)
+                self.assertNotIn(0, cluster.wait_all().values(), cluster.told())
+                for other in set(cluster.names) - {name}:
+                    self.assertIn(name, cluster.stderr(other))
+
+
+class ExitCodes(ClusterCase):
+    def test_a_finished_job_exits_0(self):
+        result = harness.run_job(self.job({"fit.epochs": 1}), ps=1, workers=1)
+        self.assert_done(result)
+
+    def test_wrong_use_exits_2_and_says_what_is_right(self):
+        for words, hint in (([], "weir run"), (["rnu"], "run"), (["run"], "JOB"),
+                            (["run", self.job(), "--worker", "2"], "--workers"),
+                            (["run", self.job(), "--workers", "2x"], "2x"),
+                            (["start", "no/such/job.json"], "no/such/job.json")):
+            with self.subTest(words=words):
+                result = harness.run_command(*words)
+                self.assertEqual(result.exit, 0 if not words else 2, result.told)
+                self.assertIn(hint, result.stderr + result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
