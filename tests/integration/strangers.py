@@ -88,5 +88,5 @@ def send_bad_messages(port, seed):
 
 
 def send_huge_message(port, count=1 << 30):
-    """One message of a GiB, to each method. It is refused by its length, so its bytes are never held."""
-    return [call(port, method, [bytes(count)]) for method in methods()]
+    """One message of a GiB, to control and to a lane. It is refused by its length, so its bytes are never held."""
+    return [call(port, method, [bytes(count)]) for method in methods()[:2]]
