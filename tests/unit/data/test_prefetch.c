@@ -154,8 +154,14 @@ static void no_more_is_gathered_than_the_depth(void **state)
     struct script script = script_to(UINT64_MAX - 1);
     struct weir_prefetch *prefetch = weir_prefetch_start(dataset, tell_rows, &script, 0, ROWS_MAX, 3);
     assert_batch_is(prefetch, 0);
-    nanosleep(&(struct timespec){.tv_nsec = 20 * 1000 * 1000}, NULL); /* time to go wrong in */
+    struct timespec end; /* time to go wrong in: 20 ms */
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_nsec += 20 * 1000 * 1000;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
     pthread_mutex_lock(&script.lock);
+    while (script.newest <= 3 && pthread_cond_timedwait(&script.asked, &script.lock, &end) == 0)
+        ;
     assert_true(script.newest <= 3);
     pthread_mutex_unlock(&script.lock);
     weir_prefetch_stop(prefetch);
