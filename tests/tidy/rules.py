@@ -85,5 +85,6 @@ PURE_SYMBOLS = {
     "memcpy", "memset", "memmove", "memcmp", "strlen", "strcmp", "strncmp", "snprintf", "vsnprintf",
     "__assert_fail", "__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_",
 }
-PURE_SYMBOL_PREFIXES = ("weir_random_", "weir_error_")
+# weir_arena_*: memory that a core takes in its init, and never later.
+PURE_SYMBOL_PREFIXES = ("weir_random_", "weir_error_", "weir_arena_")
 SANITIZER_SYMBOLS = r"[._]*(L|odr_)?(a|ub|t|l)san[._]|__(sanitizer|sancov)_"
