@@ -1,0 +1,426 @@
+#include "cpu/gemm.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "cpu/isa_ops.h"
+
+#define DEPTH_MOST 256                     /* of a panel: 256 x 32 floats leave a third of a 48 KiB L1 to A and C */
+#define ROWS_BLOCK 512                     /* of A, so that A's block stays in L2 beside the panels */
+#define PANELS_FLOATS ((size_t)256 * 1024) /* of panels that are read again and again: 1 MiB, half of L2 */
+#define GRADIENT_DEPTH 2048                /* of the panels of dz^T */
+#define STRIP 16                           /* rows of dx^T made before they are turned: whole cache lines of dx */
+#define COLUMNS_MOST 32                    /* of a tile, over all instruction sets */
+#define ROWS_MOST 16
+#define TREE_LEVELS 33                  /* of a tree over at most 2^32 replicas */
+#define FAR_FLOATS ((size_t)512 * 1024) /* a matrix beyond this many is prefetched: it does not stay in L2 */
+
+static size_t min(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t max(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static size_t round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* The even split of `n` into as few parts as `most` allows: the size of part `i` of `parts`. */
+static size_t parts_of(size_t n, size_t most)
+{
+    return n ? (n + most - 1) / most : 1;
+}
+
+static size_t part_size(size_t n, size_t parts, size_t i)
+{
+    return n / parts + (i < n % parts);
+}
+
+static size_t vectors_width(const struct weir_isa_ops *ops, size_t columns)
+{
+    return columns > ops->lanes ? 2 * ops->lanes : ops->lanes;
+}
+
+static size_t tile_rows_most(const struct weir_isa_ops *ops, size_t columns)
+{
+    return columns > ops->lanes ? ops->rows_wide : ops->rows_slim;
+}
+
+/* ---- Scratch. Each product carves its buffers from the front; the sizes here bound them all. */
+
+/* Floats of all panels for `rows` rows of dz: at most half of L2, but at least one panel. */
+static size_t weight_panels_floats(size_t rows, size_t out)
+{
+    size_t one = rows * COLUMNS_MOST;
+    return min(max(PANELS_FLOATS, one), rows * round_up(out, COLUMNS_MOST));
+}
+
+static size_t gradient_block_rows(size_t depth)
+{
+    return min(max(PANELS_FLOATS / max(depth, 1) / COLUMNS_MOST, 1) * COLUMNS_MOST, ROWS_BLOCK);
+}
+
+size_t weir_gemm_scratch_bytes(size_t max_rows, size_t max_in, size_t max_out)
+{
+    (void)max_in;
+    size_t forward = DEPTH_MOST * COLUMNS_MOST;
+    size_t depth = min(max_out, GRADIENT_DEPTH);
+    /* gradient_block_rows falls with depth: the product is largest at one end or the other, bounded by both. */
+    size_t block = min(round_up(max_rows, COLUMNS_MOST), ROWS_BLOCK);
+    size_t input = min(block * depth, max(PANELS_FLOATS, depth * COLUMNS_MOST)) + STRIP * block;
+    size_t weight =
+        weight_panels_floats(max_rows, max(max_out, 1)) + max_rows * ROWS_MOST + TREE_LEVELS * ROWS_MOST * COLUMNS_MOST;
+    return sizeof(float) * (round_up(max(forward, max(input, weight)), 16) + 16);
+}
+
+/* ---- Forward, and the gradient of the input by way of a transposed panel. */
+
+struct product {
+    const struct weir_isa_ops *ops;
+    float *c;
+    const float *a, *b;
+    const float *bias;
+    size_t rows, depth, columns; /* C[rows][columns] = A[rows][depth] B[depth][columns] */
+    bool b_is_transposed;        /* b is B^T[columns][depth] */
+    bool relu;
+    float *panel;
+};
+
+/* The panel of B at (k, j) as a tile reads it, or where the first tile has to copy it from. */
+static void take_panel(const struct product *p, struct weir_tile *tile, size_t k, size_t j)
+{
+    if (p->b_is_transposed) {
+        p->ops->transpose(p->panel, vectors_width(p->ops, tile->columns), p->b + j * p->depth + k, p->depth,
+                          tile->columns, tile->depth, vectors_width(p->ops, tile->columns));
+        tile->b = p->panel;
+        tile->panel = NULL;
+    } else {
+        tile->b = p->b + k * p->columns + j;
+        tile->panel = p->panel;
+    }
+}
+
+/* Has the tiles of a panel prefetch the next one, if B is too large for L2. */
+static void look_ahead(const struct product *p, struct weir_tile *tile, size_t k, size_t j, size_t tiles)
+{
+    tile->ahead = NULL;
+    if (p->b_is_transposed || p->depth * p->columns < FAR_FLOATS)
+        return;
+    if (j + tile->columns < p->columns)
+        tile->ahead = p->b + k * p->columns + j + tile->columns;
+    else if (k + tile->depth < p->depth)
+        tile->ahead = p->b + (k + tile->depth) * p->columns;
+    tile->ahead_step = p->columns;
+    tile->ahead_pieces = (8 + tiles - 1) / tiles;
+}
+
+/* One panel against a block of rows. */
+static void multiply_panel(const struct product *p, size_t row, size_t rows, size_t k, size_t depth, size_t j)
+{
+    struct weir_tile tile = {
+        .a_row = p->depth,
+        .a_step = 1,
+        .b_step = p->columns,
+        .c_row = p->columns,
+        .bias = p->bias ? p->bias + j : NULL,
+        .depth = depth,
+        .columns = (unsigned)min(p->columns - j, 2 * p->ops->lanes),
+        .begin = k         ? WEIR_TILE_GO_ON
+                 : p->bias ? WEIR_TILE_BIAS
+                           : WEIR_TILE_ZERO,
+        .end = p->relu && k + depth == p->depth ? WEIR_TILE_RELU : WEIR_TILE_STORE,
+    };
+    size_t tiles = parts_of(rows, tile_rows_most(p->ops, tile.columns));
+    take_panel(p, &tile, k, j);
+    look_ahead(p, &tile, k, j, tiles);
+    for (size_t t = 0; t < tiles; t++) {
+        tile.rows = (unsigned)part_size(rows, tiles, t);
+        tile.a = p->a + row * p->depth + k;
+        tile.c = p->c + row * p->columns + j;
+        p->ops->tile(&tile);
+        row += tile.rows;
+        if (tile.ahead)
+            tile.ahead += depth / 8 * tile.ahead_pieces * tile.ahead_step;
+        tile.b = p->panel;
+        tile.panel = NULL;
+    }
+}
+
+static void multiply(const struct product *p)
+{
+    size_t blocks = parts_of(p->rows, ROWS_BLOCK), depths = parts_of(p->depth, DEPTH_MOST);
+    for (size_t b = 0, row = 0; b < blocks && p->rows; row += part_size(p->rows, blocks, b), b++)
+        for (size_t d = 0, k = 0; d < depths; k += part_size(p->depth, depths, d), d++)
+            for (size_t j = 0; j < p->columns; j += 2 * p->ops->lanes)
+                multiply_panel(p, row, part_size(p->rows, blocks, b), k, part_size(p->depth, depths, d), j);
+}
+
+void weir_gemm_forward(float *y, const float *x, const float *w, const float *bias_or_null, size_t rows, size_t in,
+                       size_t out, bool relu, void *scratch)
+{
+    assert((uintptr_t)scratch % 64 == 0);
+    struct product product = {.ops = weir_isa_ops(),
+                              .c = y,
+                              .a = x,
+                              .b = w,
+                              .bias = bias_or_null,
+                              .rows = rows,
+                              .depth = in,
+                              .columns = out,
+                              .relu = relu,
+                              .panel = scratch};
+    multiply(&product);
+}
+
+/* ---- The gradient of the input, transposed: dx^T = w dz^T reads each row of w once, as it lies. */
+
+struct input_gradient {
+    const struct weir_isa_ops *ops;
+    float *dx;
+    const float *dz, *w;
+    size_t in, out;
+    size_t row, rows; /* the block of rows */
+    size_t k, depth;  /* the block of out */
+    float *panels;    /* dz^T: [rows / width][depth][width] */
+    float *strip;     /* dx^T: [STRIP][rows] */
+    size_t strip_row;
+};
+
+static void turn_dz(const struct input_gradient *g)
+{
+    size_t width = 2 * g->ops->lanes;
+    for (size_t m = 0; m < g->rows; m += width) {
+        size_t rows = min(g->rows - m, width), padded = vectors_width(g->ops, rows);
+        g->ops->transpose(g->panels + m * g->depth, padded, g->dz + (g->row + m) * g->out + g->k, g->out, rows,
+                          g->depth, padded);
+    }
+}
+
+/* Rows i .. i + count of dx^T, all columns of the block. */
+static void make_strip(const struct input_gradient *g, size_t i, size_t count)
+{
+    size_t width = 2 * g->ops->lanes;
+    float *dx = g->dx + g->row * g->in + i;
+    if (g->k)
+        g->ops->transpose(g->strip, g->strip_row, dx, g->in, g->rows, count, g->rows);
+    for (size_t m = 0; m < g->rows; m += width) {
+        struct weir_tile tile = {.a_row = g->out,
+                                 .a_step = 1,
+                                 .b = g->panels + m * g->depth,
+                                 .c_row = g->strip_row,
+                                 .depth = g->depth,
+                                 .columns = (unsigned)min(g->rows - m, width),
+                                 .begin = g->k ? WEIR_TILE_GO_ON : WEIR_TILE_ZERO,
+                                 .end = WEIR_TILE_STORE};
+        size_t tiles = parts_of(count, tile_rows_most(g->ops, tile.columns));
+        for (size_t t = 0, r = 0; t < tiles; r += tile.rows, t++) {
+            tile.rows = (unsigned)part_size(count, tiles, t);
+            tile.a = g->w + (i + r) * g->out + g->k;
+            tile.c = g->strip + r * g->strip_row + m;
+            g->ops->tile(&tile);
+        }
+    }
+    g->ops->transpose(dx, g->in, g->strip, g->strip_row, count, g->rows, count);
+}
+
+static void input_gradient_turned(struct input_gradient *g, size_t rows, float *scratch)
+{
+    size_t depths = parts_of(g->out, GRADIENT_DEPTH), block = gradient_block_rows(part_size(g->out, depths, 0));
+    for (g->row = 0; g->row < rows; g->row += g->rows) {
+        g->rows = min(rows - g->row, block);
+        g->strip_row = round_up(g->rows, 16);
+        g->strip = scratch;
+        g->panels = scratch + STRIP * g->strip_row;
+        g->k = 0;
+        for (size_t d = 0; d < depths; g->k += g->depth, d++) {
+            g->depth = part_size(g->out, depths, d);
+            turn_dz(g);
+            for (size_t i = 0; i < g->in; i += STRIP)
+                make_strip(g, i, min(g->in - i, STRIP));
+        }
+    }
+}
+
+void weir_gemm_input_gradient(float *dx, const float *dz, const float *w, size_t rows, size_t in, size_t out,
+                              void *scratch)
+{
+    assert((uintptr_t)scratch % 64 == 0);
+    const struct weir_isa_ops *ops = weir_isa_ops();
+    if (in * out < rows * (in + out)) { /* turning w costs less than turning dz and dx; the bits are the same */
+        struct product product = {.ops = ops,
+                                  .c = dx,
+                                  .a = dz,
+                                  .b = w,
+                                  .rows = rows,
+                                  .depth = out,
+                                  .columns = in,
+                                  .b_is_transposed = true,
+                                  .panel = scratch};
+        multiply(&product);
+        return;
+    }
+    struct input_gradient g = {.ops = ops, .dx = dx, .dz = dz, .w = w, .in = in, .out = out};
+    input_gradient_turned(&g, rows, scratch);
+}
+
+/* ---- Gradients of weights and bias: sums over replicas. */
+
+struct weight_gradient {
+    const struct weir_isa_ops *ops;
+    float *dw;
+    const float *x; /* row m at x + m * x_row */
+    const float *dz;
+    size_t x_row, out;
+    const struct weir_row_range *replicas;
+    float *panels;  /* of dz: [columns / width][rows][width], the rows of all replicas in their order */
+    float *x_strip; /* NULL, or [rows][tile rows]: x for the tiles of one strip */
+    float *levels;  /* TREE_LEVELS tiles */
+    size_t rows;    /* of all replicas */
+
+    /* The tile in work. */
+    size_t i, j;
+    unsigned tile_rows, tile_columns;
+    const float *panel;
+    size_t done; /* rows of the replicas before */
+};
+
+/* g(replica) of the tile: stored, or added to what is there. */
+static void replica_tile(struct weight_gradient *g, const struct weir_row_range *replica, float *to, size_t to_row,
+                         bool add)
+{
+    size_t width = vectors_width(g->ops, g->tile_columns);
+    struct weir_tile tile = {.a = g->x_strip ? g->x_strip + g->done * ROWS_MOST
+                                             : g->x + replica->first * g->x_row + g->i,
+                             .a_row = 1,
+                             .a_step = g->x_strip ? ROWS_MOST : g->x_row,
+                             .b = g->panel + g->done * width,
+                             .c = to,
+                             .c_row = to_row,
+                             .depth = replica->count,
+                             .rows = g->tile_rows,
+                             .columns = g->tile_columns,
+                             .begin = WEIR_TILE_ZERO,
+                             .end = add ? WEIR_TILE_ADD : WEIR_TILE_STORE};
+    g->ops->tile(&tile);
+    g->done += replica->count;
+}
+
+/* The tree's sum over `count` replicas from `first` into `to`; false, and nothing written, if all are empty. */
+static bool tree_tile(struct weight_gradient *g, size_t first, size_t count, float *to, size_t to_row, float *level)
+{
+    if (count == 1) {
+        if (g->replicas[first].count)
+            replica_tile(g, &g->replicas[first], to, to_row, false);
+        return g->replicas[first].count != 0;
+    }
+    size_t left = 1;
+    while (left * 2 < count)
+        left *= 2;
+    if (!tree_tile(g, first, left, to, to_row, level))
+        return tree_tile(g, first + left, count - left, to, to_row, level);
+    if (count - left == 1) {
+        if (g->replicas[first + left].count)
+            replica_tile(g, &g->replicas[first + left], to, to_row, true);
+    } else if (tree_tile(g, first + left, count - left, level, COLUMNS_MOST, level + ROWS_MOST * COLUMNS_MOST)) {
+        g->ops->add(to, to_row, level, COLUMNS_MOST, g->tile_rows, g->tile_columns);
+    }
+    return true;
+}
+
+static void copy_panels(const struct weight_gradient *g, size_t replica_count, size_t j, size_t columns)
+{
+    size_t wide = 2 * g->ops->lanes;
+    for (size_t p = 0; p < columns; p += wide) {
+        size_t take = min(columns - p, wide), width = vectors_width(g->ops, take);
+        float *to = g->panels + p * g->rows;
+        for (size_t r = 0; r < replica_count; r++)
+            for (size_t m = 0; m < g->replicas[r].count; m++, to += width) {
+                memcpy(to, g->dz + (g->replicas[r].first + m) * g->out + j + p, take * sizeof *to);
+                memset(to + take, 0, (width - take) * sizeof *to);
+            }
+    }
+}
+
+static void copy_x_strip(const struct weight_gradient *g, size_t replica_count, size_t rows)
+{
+    float *to = g->x_strip;
+    for (size_t r = 0; r < replica_count; r++)
+        for (size_t m = 0; m < g->replicas[r].count; m++, to += ROWS_MOST)
+            memcpy(to, g->x + (g->replicas[r].first + m) * g->x_row + g->i, rows * sizeof *to);
+}
+
+/* The columns j .. j + columns of dw, their panels of dz at hand. */
+static void weight_columns(struct weight_gradient *g, size_t replica_count, size_t in, size_t j, size_t columns,
+                           float *x_strip)
+{
+    size_t wide = 2 * g->ops->lanes, most = tile_rows_most(g->ops, columns);
+    g->x_strip = columns > 2 * wide ? x_strip : NULL; /* a copy pays when it is read several times */
+    for (g->i = 0; g->i < in; g->i += most) {
+        g->tile_rows = (unsigned)min(in - g->i, most);
+        if (g->x_strip)
+            copy_x_strip(g, replica_count, g->tile_rows);
+        for (size_t p = 0; p < columns; p += wide) {
+            g->tile_columns = (unsigned)min(columns - p, wide);
+            g->panel = g->panels + p * g->rows;
+            g->done = 0;
+            tree_tile(g, 0, replica_count, g->dw + g->i * g->out + j + p, g->out, g->levels);
+        }
+    }
+}
+
+static void weight_gradient(struct weight_gradient *g, size_t replica_count, size_t in, void *scratch)
+{
+    assert((uintptr_t)scratch % 64 == 0);
+    g->ops = weir_isa_ops();
+    for (size_t r = 0; r < replica_count; r++)
+        g->rows += g->replicas[r].count;
+    if (!g->rows) {
+        memset(g->dw, 0, in * g->out * sizeof *g->dw);
+        return;
+    }
+    g->levels = scratch;
+    float *x_strip = g->levels + TREE_LEVELS * ROWS_MOST * COLUMNS_MOST;
+    g->panels = x_strip + g->rows * ROWS_MOST;
+    size_t wide = 2 * g->ops->lanes;
+    size_t block = max(PANELS_FLOATS / g->rows / COLUMNS_MOST, 1) * COLUMNS_MOST;
+    block = max(block / wide, 1) * wide;
+    for (size_t j = 0; j < g->out; j += block) {
+        size_t columns = min(g->out - j, block);
+        copy_panels(g, replica_count, j, columns);
+        weight_columns(g, replica_count, in, j, columns, x_strip);
+    }
+}
+
+void weir_gemm_weight_gradient(float *dw, const float *x, const float *dz, const struct weir_row_range *replicas,
+                               size_t replica_count, size_t in, size_t out, void *scratch)
+{
+    struct weight_gradient g = {.dw = dw, .x = x, .dz = dz, .x_row = in, .out = out, .replicas = replicas};
+    weight_gradient(&g, replica_count, in, scratch);
+}
+
+/* The gradient of the weights of one input that is always 1: 1 * dz + sum is exactly dz + sum. */
+void weir_gemm_bias_gradient(float *db, const float *dz, const struct weir_row_range *replicas, size_t replica_count,
+                             size_t out, void *scratch)
+{
+    static const float one = 1;
+    struct weight_gradient g = {.dw = db, .x = &one, .dz = dz, .x_row = 0, .out = out, .replicas = replicas};
+    weight_gradient(&g, replica_count, 1, scratch);
+}
+
+void weir_relu_gradient(float *dz, const float *y, size_t count)
+{
+    weir_isa_ops()->relu_gradient(dz, y, count);
+}
+
+bool weir_gemm_wins(size_t rows, size_t in, size_t out)
+{
+    (void)rows;
+    (void)in;
+    (void)out;
+    return true;
+}
