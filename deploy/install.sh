@@ -40,7 +40,8 @@ fetch_and_install() {
 [ $# -gt 0 ] || fail "usage: sh deploy/install.sh LIST...   (lists: $(ls "$here/packages" | tr '\n' ' '))"
 wanted=
 for list in "$@"; do
-    wanted="$wanted $(names "$list" | tr '\n' ' ')" || exit 1
+    words=$(names "$list") || exit 1 # a pipe here would hide the failure
+    wanted="$wanted $(echo $words)"
 done
 command -v apt-get >/dev/null 2>&1 ||
     fail "no apt-get here: these scripts know Debian 12. Install what these packages hold:$wanted"
