@@ -57,7 +57,7 @@ struct weir_engine;
 struct weir_engine *weir_engine_new(const struct weir_optimizer_config *optimizer, enum weir_isa isa);
 void weir_engine_free(struct weir_engine *engine);
 size_t weir_engine_slots(const struct weir_engine *engine); /* fp32 slots per parameter; 0 to WEIR_SLOTS_MAX */
-/* Keras's variable name of a slot, as "m"; and its initial value. */
+/* Keras's variable name of a slot, as "velocity"; and its initial value. */
 const char *weir_engine_slot_name(const struct weir_engine *engine, size_t slot);
 float weir_engine_slot_initial(const struct weir_engine *engine, size_t slot);
 
