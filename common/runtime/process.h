@@ -1,0 +1,73 @@
+/* Supervision of child processes: a group starts together, and nobody of it is left behind.
+ *
+ * The parent reads what its children write and hands it on line by line, so that it is the only one that writes to a
+ * terminal. How a group ends:
+ *   - every child ends by itself: the good case.
+ *   - a child fails (exit status not 0, or a signal), or the one that leads is done: the others have `grace_ms` to find
+ *     that out by themselves, then they get SIGTERM, then, after `stop_ms`, SIGKILL.
+ *   - SIGINT or SIGTERM reaches the parent: children get SIGTERM and `stop_ms`; a second one kills at once.
+ *   - the parent dies, however: children end at once, by the lifeline (below).
+ *
+ * A group runs on the calling thread, with a libuv loop of its own; one group at a time in a process, for it takes over
+ * SIGINT, SIGTERM and SIGCHLD while it runs.
+ */
+#ifndef WEIR_RUNTIME_PROCESS_H
+#define WEIR_RUNTIME_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* Longer lines are handed on in pieces of this many bytes, each as a line. */
+#define WEIR_PROCESS_LINE_BYTES 16384
+
+struct weir_child {
+    const char *name;               /* "worker/0", for messages */
+    const char *program;            /* a path, or a name to look for in PATH */
+    const char *const *arguments;   /* argv, with argv[0], ends with NULL */
+    const char *const *environment; /* NAME=VALUE or NAME (unset) on top of the parent's, ends with NULL; or NULL */
+    bool leads;                     /* once it has ended, the others should, too */
+};
+
+enum weir_child_state { WEIR_CHILD_NOT_STARTED, WEIR_CHILD_RUNNING, WEIR_CHILD_ENDED };
+
+struct weir_child_end {
+    enum weir_child_state state;
+    int pid;
+    int status; /* exit status, if `signal` is 0 */
+    int signal;
+    bool stopped; /* the group had told it to stop before it ended */
+};
+
+struct weir_group_options {
+    const struct weir_child *children;
+    size_t count;
+    uint32_t grace_ms, stop_ms;
+    /* What a child wrote to its standard output: bytes as they come. NULL: drops them. */
+    void (*output)(void *context, size_t child, const char *bytes, size_t count);
+    /* A line of a child's standard error, without its newline, not 0-terminated. NULL: drops them. */
+    void (*line)(void *context, size_t child, const char *text, size_t count);
+    /* What the group itself does that a user should know: "worker/1 was killed by signal 9 (Killed)". NULL: silent. */
+    void (*note)(void *context, const char *text);
+    void *context;
+};
+
+/* Starts all children, waits until all have ended and all that they wrote is handed on, and fills ends[count]. False,
+ * with all that were started killed and waited for, if one can't be started. `interrupted`: the number of SIGINT and
+ * SIGTERM that came. */
+bool weir_group_run(const struct weir_group_options *options, struct weir_child_end *ends, unsigned *interrupted,
+                    struct weir_error *err);
+
+/* Writes "exit status 1" or "signal 9 (Killed)". */
+void weir_child_describe(const struct weir_child_end *end, char *text, size_t text_bytes);
+
+/* The child's side, first thing in main: true if this process has a supervisor (the environment variable
+ * WEIR_LIFELINE_FD, which is taken away, names the read end of a pipe whose write end only the supervisor has).
+ * Then a thread ends this process with status 1 when the supervisor is gone, and the kernel is asked for a SIGKILL
+ * (PR_SET_PDEATHSIG) besides; SIGINT is ignored, as a terminal sends it to everybody and the supervisor passes it on as
+ * SIGTERM: the caller must not handle it either. */
+bool weir_lifeline_watch(void);
+
+#endif
