@@ -1,0 +1,168 @@
+#include "cli/live.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+#define ERASE "\r\x1b[K" /* to the line's start, and clear it */
+#define WIDTH_UNKNOWN 80
+
+static void write_all(int fd, const char *bytes, size_t count)
+{
+    while (count > 0) {
+        ssize_t written = write(fd, bytes, count);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return; /* nowhere to report it */
+        bytes += written;
+        count -= (size_t)written;
+    }
+}
+
+static size_t terminal_width(int fd)
+{
+    struct winsize size;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : WIDTH_UNKNOWN;
+}
+
+bool weir_live_possible(int fd)
+{
+    const char *kind = getenv("TERM");
+    return isatty(fd) && kind && *kind && strcmp(kind, "dumb") != 0;
+}
+
+void weir_live_init(struct weir_live *live, int fd, bool relay)
+{
+    *live = (struct weir_live){.fd = fd, .relay = relay};
+    pthread_mutex_init(&live->lock, NULL);
+}
+
+static bool is_inside_character(char byte)
+{
+    return ((unsigned char)byte & 0xc0) == 0x80; /* UTF-8 */
+}
+
+void weir_live_fit(char *text, size_t width)
+{
+    size_t columns = 0, at = 0, field_end = 0;
+    for (; text[at]; at++) {
+        if (is_inside_character(text[at]))
+            continue;
+        if (at > 0 && text[at] == ' ' && text[at + 1] == ' ' && text[at - 1] != ' ')
+            field_end = at;
+        if (columns == width)
+            break;
+        columns++;
+    }
+    if (text[at])
+        text[field_end > 0 ? field_end : at] = '\0';
+}
+
+/* What comes from elsewhere must not steer the terminal. */
+static void make_printable(char *text, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (((unsigned char)text[i] < 0x20 && text[i] != '\t') || text[i] == 0x7f)
+            text[i] = '?';
+}
+
+/* The live line as it stands in `text`, over what is there. Needs the lock. */
+static void draw(struct weir_live *live)
+{
+    char line[WEIR_LIVE_BYTES], bytes[WEIR_LIVE_BYTES + 16];
+    if (!*live->text)
+        return;
+    snprintf(line, sizeof line, "%s", live->text);
+    weir_live_fit(line, terminal_width(live->fd) - 1); /* in the last column some terminals begin a new line */
+    int count = snprintf(bytes, sizeof bytes, ERASE "%s", line);
+    write_all(live->fd, bytes, (size_t)count);
+}
+
+static void erase(struct weir_live *live)
+{
+    if (*live->text)
+        write_all(live->fd, ERASE, strlen(ERASE));
+}
+
+static void relay(struct weir_live *live, char kind, const char *text, size_t count)
+{
+    char frame[WEIR_LIVE_BYTES + 8];
+    int bytes = snprintf(frame, sizeof frame, "%c%c%.*s", WEIR_LIVE_FRAME, kind,
+                         (int)(count < WEIR_LIVE_BYTES - 1 ? count : WEIR_LIVE_BYTES - 1), text);
+    make_printable(frame + 1, (size_t)bytes - 1);
+    frame[bytes] = '\n';
+    write_all(live->fd, frame, (size_t)bytes + 1); /* less than PIPE_BUF: it does not mix with other threads' lines */
+}
+
+void weir_live_set(struct weir_live *live, const char *text)
+{
+    pthread_mutex_lock(&live->lock);
+    if (live->relay) {
+        relay(live, 'l', text, strlen(text));
+    } else {
+        if (!*text)
+            erase(live);
+        snprintf(live->text, sizeof live->text, "%s", text);
+        make_printable(live->text, strlen(live->text));
+        draw(live);
+    }
+    pthread_mutex_unlock(&live->lock);
+}
+
+void weir_live_hide(struct weir_live *live)
+{
+    pthread_mutex_lock(&live->lock);
+    if (!live->relay)
+        erase(live);
+}
+
+void weir_live_show(struct weir_live *live)
+{
+    if (!live->relay)
+        draw(live);
+    pthread_mutex_unlock(&live->lock);
+}
+
+void weir_live_print(struct weir_live *live, const char *text, size_t count)
+{
+    pthread_mutex_lock(&live->lock);
+    if (live->relay) {
+        relay(live, 'p', text, count);
+    } else {
+        char *line = weir_alloc(count + 1, 1, "a line for the terminal");
+        memcpy(line, text, count);
+        make_printable(line, count);
+        line[count] = '\n';
+        erase(live);
+        write_all(live->fd, line, count + 1);
+        draw(live);
+        free(line);
+    }
+    pthread_mutex_unlock(&live->lock);
+}
+
+void weir_live_end(struct weir_live *live)
+{
+    weir_live_set(live, "");
+    pthread_mutex_destroy(&live->lock);
+}
+
+bool weir_live_take_frame(struct weir_live *live, const char *line, size_t count)
+{
+    if (count < 2 || line[0] != WEIR_LIVE_FRAME)
+        return false;
+    if (line[1] == 'p') {
+        weir_live_print(live, line + 2, count - 2);
+    } else {
+        char text[WEIR_LIVE_BYTES];
+        snprintf(text, sizeof text, "%.*s", (int)(count - 2 < sizeof text ? count - 2 : sizeof text - 1), line + 2);
+        weir_live_set(live, text);
+    }
+    return true;
+}
