@@ -47,7 +47,7 @@ struct group {
     struct member *members;
     size_t alive, open_pipes;
     enum group_phase phase;
-    unsigned interrupted;
+    unsigned interrupted, ended;
     int lifeline[2];
     int null_input;
     char buffer[READ_BYTES];
@@ -261,6 +261,7 @@ static void on_exit_of_child(uv_process_t *process, int64_t status, int signal)
     member->end->state = WEIR_CHILD_ENDED;
     member->end->status = (int)status;
     member->end->signal = signal;
+    member->end->order = ++group->ended;
     group->alive--;
     uv_close((uv_handle_t *)process, NULL);
     bool failed = status != 0 || signal != 0;

@@ -38,7 +38,8 @@ struct weir_child_end {
     int pid;
     int status; /* exit status, if `signal` is 0 */
     int signal;
-    bool stopped; /* the group had told it to stop before it ended */
+    bool stopped;   /* the group had told it to stop before it ended */
+    unsigned order; /* 1 for the first that ended, 2 for the next, ... */
 };
 
 struct weir_group_options {

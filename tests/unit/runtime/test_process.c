@@ -195,6 +195,8 @@ static void those_who_outlive_a_failure_are_stopped_then_killed(void **state)
     assert_int_equal(scene->ends[1].signal, SIGTERM);
     assert_int_equal(scene->ends[2].signal, SIGKILL);
     assert_false(scene->ends[0].stopped);
+    assert_int_equal(scene->ends[0].order, 1);
+    assert_int_equal(scene->ends[2].order, 3);
     assert_true(scene->ends[1].stopped && scene->ends[2].stopped);
     assert_non_null(strstr(scene->capture.notes, "still running after 0.1 s: role/1, role/2: sending SIGTERM"));
     assert_non_null(strstr(scene->capture.notes, "not stopped after 0.2 s: role/2: sending SIGKILL"));

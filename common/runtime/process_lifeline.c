@@ -9,6 +9,8 @@
 
 #include "runtime/process.h"
 
+#define FD_MAX (1 << 20)
+
 /* Nothing is ever written to the pipe: a read returns when its last write end is closed, the supervisor's. */
 static void *watch(void *argument)
 {
@@ -25,14 +27,15 @@ static void *watch(void *argument)
 static int lifeline_from_environment(void)
 {
     const char *text = getenv("WEIR_LIFELINE_FD");
-    if (!text || *text < '0' || *text > '9')
+    int fd = 0;
+    if (!text || !*text)
         return -1;
-    char *end;
-    errno = 0;
-    long fd = strtol(text, &end, 10);
-    if (errno != 0 || *end != '\0' || fd > 1 << 20 || fcntl((int)fd, F_SETFD, FD_CLOEXEC) != 0)
-        return -1;
-    return (int)fd;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9' || fd > FD_MAX)
+            return -1;
+        fd = 10 * fd + (*text - '0');
+    }
+    return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 ? fd : -1;
 }
 
 bool weir_lifeline_watch(void)

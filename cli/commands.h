@@ -1,0 +1,20 @@
+/* The commands of the program, one file each; start.h has the rest. Each returns the exit status: 0 done, 1 failed, 2
+ * wrong use. */
+#ifndef WEIR_CLI_COMMANDS_H
+#define WEIR_CLI_COMMANDS_H
+
+#include "cli/options.h"
+
+#define WEIR_EXIT_DONE 0
+#define WEIR_EXIT_FAILED 1
+#define WEIR_EXIT_WRONG_USE 2
+#define WEIR_EXIT_START_AGAIN 138
+#define WEIR_EXIT_DRAINED 143
+
+/* All roles in this process, or each as a child process of this one. */
+int weir_run_command(const struct weir_options *options);
+
+/* Reads the job, TF_CONFIG, the model and the data as a run would, and prints what is wrong with them on stdout. */
+int weir_check_command(const struct weir_options *options);
+
+#endif

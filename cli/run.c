@@ -1,0 +1,257 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "cli/commands.h"
+#include "cli/live.h"
+#include "cli/ports.h"
+#include "cli/start.h"
+#include "runtime/process.h"
+
+#define CHIEF 0 /* the first child */
+#define GRACE_MS 30000
+#define STOP_MS 10000
+
+struct local_role {
+    enum weir_role role;
+    uint32_t index;
+    char name[32];
+    char *tf_config;
+    const char *environment[3];
+};
+
+struct local_cluster {
+    size_t count;
+    struct local_role *roles;
+    struct weir_child *children;
+    struct weir_child_end *ends;
+    uint16_t *ports;
+    char **chief_arguments, **arguments;
+    char program[4096];
+};
+
+/* The terminal that all roles share; the log calls back without a context. */
+static struct weir_live terminal;
+
+static void hide_live_line(void)
+{
+    weir_live_hide(&terminal);
+}
+
+static void show_live_line(void)
+{
+    weir_live_show(&terminal);
+}
+
+/* ---- what the roles write */
+
+static void pass_on_output(void *context, size_t child, const char *bytes, size_t count)
+{
+    (void)context;
+    weir_live_hide(&terminal);
+    while (count > 0) {
+        ssize_t written = write(child == CHIEF ? STDOUT_FILENO : STDERR_FILENO, bytes, count);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            break; /* nobody wants it any more; the job goes on */
+        bytes += written;
+        count -= (size_t)written;
+    }
+    weir_live_show(&terminal);
+}
+
+static void pass_on_line(void *context, size_t child, const char *text, size_t count)
+{
+    (void)context;
+    if (child != CHIEF || !weir_live_take_frame(&terminal, text, count))
+        weir_live_print(&terminal, text, count);
+}
+
+static void pass_on_note(void *context, const char *text)
+{
+    (void)context;
+    weir_log_warning("%s", text);
+}
+
+/* ---- the cluster */
+
+/* The file of this program, so that ps shows its name; if it is no longer there, what the kernel kept of it. */
+static void find_program(char *path, size_t path_bytes)
+{
+    ssize_t length = readlink("/proc/self/exe", path, path_bytes - 1);
+    path[length > 0 ? length : 0] = '\0';
+    if (access(path, X_OK) != 0)
+        snprintf(path, path_bytes, "/proc/self/exe");
+}
+
+static void fill_role(struct local_cluster *cluster, size_t i, const struct weir_options *options, bool relays)
+{
+    struct local_role *role = &cluster->roles[i];
+    bool is_chief = i == CHIEF, is_ps = i <= options->ps;
+    role->role = is_chief ? WEIR_CHIEF : is_ps ? WEIR_PS : WEIR_WORKER;
+    role->index = (uint32_t)(is_chief ? 0 : is_ps ? i - 1 : i - 1 - options->ps);
+    snprintf(role->name, sizeof role->name, "%s/%u", weir_role_names[role->role], role->index);
+    role->tf_config = weir_ports_tf_config(cluster->ports, options->ps, options->workers, role->role, role->index);
+    role->environment[0] = role->tf_config;
+    role->environment[1] = is_chief && relays ? "WEIR_PROGRESS=relay" : "WEIR_PROGRESS";
+    cluster->children[i] = (struct weir_child){
+        .name = role->name,
+        .program = cluster->program,
+        .arguments = (const char *const *)(is_chief ? cluster->chief_arguments : cluster->arguments),
+        .environment = role->environment,
+        .leads = is_chief,
+    };
+}
+
+static bool choose_ports(struct local_cluster *cluster, const struct weir_options *options, struct weir_error *err)
+{
+    if (options->port == 0)
+        return weir_ports_find(cluster->ports, cluster->count, err);
+    for (size_t i = 0; i < cluster->count; i++)
+        cluster->ports[i] = (uint16_t)(options->port + i);
+    return true;
+}
+
+static bool init_cluster(struct local_cluster *cluster, const struct weir_options *options, bool relays,
+                         struct weir_error *err)
+{
+    size_t count = 1 + (size_t)options->ps + options->workers;
+    *cluster = (struct local_cluster){
+        .count = count,
+        .roles = weir_alloc(count, sizeof *cluster->roles, "roles"),
+        .children = weir_alloc(count, sizeof *cluster->children, "roles"),
+        .ends = weir_alloc(count, sizeof *cluster->ends, "roles"),
+        .ports = weir_alloc(count, sizeof *cluster->ports, "roles"),
+        .chief_arguments = weir_options_start_arguments(options, true),
+        .arguments = weir_options_start_arguments(options, false),
+    };
+    find_program(cluster->program, sizeof cluster->program);
+    if (!choose_ports(cluster, options, err))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        fill_role(cluster, i, options, relays);
+    return true;
+}
+
+static void free_cluster(struct local_cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->count; i++)
+        free(cluster->roles[i].tf_config);
+    free(cluster->roles);
+    free(cluster->children);
+    free(cluster->ends);
+    free(cluster->ports);
+    free(cluster->chief_arguments);
+    free(cluster->arguments);
+}
+
+/* ---- how it ended */
+
+static bool failed(const struct weir_child_end *end)
+{
+    return end->signal != 0 || end->status != 0;
+}
+
+/* Says who failed first, for the others failed because of it. */
+static void blame(const struct local_cluster *cluster)
+{
+    const struct weir_child_end *first = NULL;
+    size_t others = 0, who = 0;
+    for (size_t i = 0; i < cluster->count; i++) {
+        const struct weir_child_end *end = &cluster->ends[i];
+        if (!failed(end))
+            continue;
+        if (first)
+            others++;
+        if (!first || end->order < first->order) {
+            first = end;
+            who = i;
+        }
+    }
+    if (!first)
+        return;
+    char how[128];
+    weir_child_describe(first, how, sizeof how);
+    if (others > 0)
+        weir_log_error("the job failed: %s ended with %s, and after it %zu more", cluster->roles[who].name, how,
+                       others);
+    else
+        weir_log_error("the job failed: %s ended with %s", cluster->roles[who].name, how);
+}
+
+static int verdict(const struct local_cluster *cluster, unsigned interrupted)
+{
+    bool all_done = true;
+    for (size_t i = 0; i < cluster->count; i++)
+        all_done = all_done && !failed(&cluster->ends[i]);
+    if (all_done)
+        return WEIR_EXIT_DONE;
+    if (!interrupted)
+        blame(cluster);
+    int chief = cluster->ends[CHIEF].signal ? WEIR_EXIT_FAILED : cluster->ends[CHIEF].status;
+    bool has_a_meaning = chief == WEIR_EXIT_WRONG_USE || chief == WEIR_EXIT_START_AGAIN || chief == WEIR_EXIT_DRAINED;
+    return has_a_meaning ? chief : WEIR_EXIT_FAILED;
+}
+
+static int run_cluster(struct local_cluster *cluster)
+{
+    struct weir_group_options group = {
+        .children = cluster->children,
+        .count = cluster->count,
+        .grace_ms = GRACE_MS,
+        .stop_ms = STOP_MS,
+        .output = pass_on_output,
+        .line = pass_on_line,
+        .note = pass_on_note,
+    };
+    unsigned interrupted = 0;
+    struct weir_error err;
+    if (!weir_group_run(&group, cluster->ends, &interrupted, &err)) {
+        weir_log_error("%s", err.text);
+        return WEIR_EXIT_FAILED;
+    }
+    return verdict(cluster, interrupted);
+}
+
+/* Reads the job only to tell its problems once, and not once per role; sets up the log as the job wants it. */
+static bool check_job(const struct weir_options *options)
+{
+    struct weir_job job;
+    struct weir_problems problems = {0};
+    bool ok = weir_job_load(&job, options->argument, options->overrides, options->override_count, options->data_dir,
+                            &problems);
+    for (size_t i = 0; i < problems.count; i++)
+        fprintf(stderr, "%s\n", problems.lines[i]);
+    if (ok)
+        weir_log_setup((enum weir_log_level)job.log_level, job.log_json, "run");
+    weir_problems_free(&problems);
+    weir_job_free(&job);
+    return ok;
+}
+
+int weir_run_command(const struct weir_options *options)
+{
+    if (options->local)
+        return weir_start_local(options);
+    if (!check_job(options))
+        return WEIR_EXIT_WRONG_USE;
+    struct local_cluster cluster;
+    struct weir_error err;
+    weir_live_init(&terminal, STDERR_FILENO, false);
+    weir_log_around(hide_live_line, show_live_line);
+    int status = WEIR_EXIT_FAILED;
+    bool relays = !options->quiet && weir_live_possible(STDERR_FILENO);
+    if (init_cluster(&cluster, options, relays, &err))
+        status = run_cluster(&cluster);
+    else
+        weir_log_error("%s", err.text);
+    weir_log_around(NULL, NULL);
+    weir_live_end(&terminal);
+    free_cluster(&cluster);
+    return status;
+}

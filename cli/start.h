@@ -1,0 +1,13 @@
+/* What the commands run and start do: the composition of the roles of one process. Both return an exit status. */
+#ifndef WEIR_CLI_START_H
+#define WEIR_CLI_START_H
+
+#include "cli/options.h"
+
+/* `weir start`: plays the role that TF_CONFIG names; without TF_CONFIG all roles. */
+int weir_start_command(const struct weir_options *options);
+
+/* `weir run` without --workers and --ps: plays all roles in this process, whatever TF_CONFIG says. */
+int weir_start_local(const struct weir_options *options);
+
+#endif
