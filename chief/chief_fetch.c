@@ -1,0 +1,173 @@
+/* The chief's streams to the parameter servers: it follows the record, and fetches the result. */
+#include <assert.h>
+#include <stdio.h>
+
+#include "chief/chief_state.h"
+
+/* Fetches on their way at one time, per stream: enough to keep it busy, few enough to bound memory. */
+#define FETCH_WINDOW 4
+
+static struct fetch_stream *stream_of(struct weir_chief *chief, uint32_t peer)
+{
+    assert(peer >= chief->member_count && peer < chief->member_count + chief->stream_count);
+    return &chief->streams[peer - chief->member_count];
+}
+
+void weir_chief_fetch_start(struct weir_chief *chief, uint64_t now_ns, struct weir_actions *actions)
+{
+    const struct weir_layout *layout = &chief->config.layout;
+    for (uint32_t s = 0; s < chief->stream_count; s++) {
+        struct fetch_stream *stream = &chief->streams[s];
+        uint32_t server = s / layout->lanes, lane = s % layout->lanes;
+        stream->chunks = weir_layout_count(layout, server, lane);
+        if (stream->chunks == 0 && s != 0)
+            continue;
+        weir_link_start(&stream->link, chief->member_count + s, chief->config.members[server].name,
+                        chief->config.lease_ns, now_ns, &chief->link_counts, actions);
+    }
+}
+
+void weir_chief_fetch_opened(struct weir_chief *chief, uint32_t peer, struct weir_actions *actions)
+{
+    weir_link_opened(&stream_of(chief, peer)->link);
+    struct weir_hello *hello = &weir_actions_send(actions, peer, WEIR_HELLO)->hello;
+    *hello = chief->config.hello;
+    hello->generation = chief->config.generation;
+    hello->view = chief->view.number;
+    hello->canonical = "";
+    hello->has_record = chief->has_record;
+    hello->record_step = chief->record_step;
+    hello->record_round = chief->record_round;
+}
+
+void weir_chief_fetch_closed(struct weir_chief *chief, const struct weir_event *event)
+{
+    struct fetch_stream *stream = stream_of(chief, event->peer);
+    stream->asked = stream->got; /* what was on its way is lost */
+    weir_link_closed(&stream->link, event->now_ns, event->text);
+}
+
+/* The n-th piece of a stream: all chunks' weights, then all chunks' first slots, ... */
+static struct weir_fetch piece(const struct weir_chief *chief, uint32_t peer, uint32_t n)
+{
+    const struct weir_layout *layout = &chief->config.layout;
+    uint32_t s = peer - chief->member_count;
+    uint32_t chunks = chief->streams[s].chunks;
+    return (struct weir_fetch){
+        .chunk = weir_layout_chunk(layout, s / layout->lanes, s % layout->lanes, n % chunks),
+        .part = n / chunks,
+        .version = chief->last_version,
+    };
+}
+
+static uint32_t piece_count(const struct weir_chief *chief, const struct fetch_stream *stream)
+{
+    return stream->chunks * (1 + (uint32_t)chief->config.slot_count);
+}
+
+static void ask(struct weir_chief *chief, uint32_t peer, struct weir_actions *actions)
+{
+    struct fetch_stream *stream = stream_of(chief, peer);
+    if (chief->state != WEIR_CHIEF_FETCHING || !weir_link_up(&stream->link))
+        return;
+    while (stream->asked < piece_count(chief, stream) && stream->asked < stream->got + FETCH_WINDOW)
+        weir_actions_send(actions, peer, WEIR_FETCH)->fetch = piece(chief, peer, stream->asked++);
+}
+
+static bool all_fetched(const struct weir_chief *chief)
+{
+    for (uint32_t s = 0; s < chief->stream_count; s++)
+        if (chief->streams[s].got < piece_count(chief, &chief->streams[s]))
+            return false;
+    return true;
+}
+
+static void on_record(struct weir_chief *chief, const struct weir_event *event, struct weir_actions *actions)
+{
+    const struct weir_record *record = &event->body->record;
+    bool newer = !chief->has_record || chief->record_step < record->step ||
+                 (chief->record_step == record->step && chief->record_round < record->round);
+    if (!newer || chief->state != WEIR_CHIEF_TRAINING)
+        return;
+    chief->has_record = true;
+    chief->record_step = record->step;
+    chief->record_round = record->round;
+    struct weir_action *action = weir_actions_add(actions, WEIR_DO_PROGRESS);
+    action->has_body = true;
+    action->body = *event->body;
+    if (record->order != WEIR_ORDER_STOP)
+        return;
+    chief->last_version = record->step;
+    weir_machine_move(&weir_chief_machine, &chief->counts, &chief->state, WEIR_CHIEF_FETCHING);
+    for (uint32_t s = 0; s < chief->stream_count; s++)
+        ask(chief, chief->member_count + s, actions);
+}
+
+static void on_weights(struct weir_chief *chief, const struct weir_event *event, struct weir_actions *actions)
+{
+    struct fetch_stream *stream = stream_of(chief, event->peer);
+    const struct weir_weights *weights = &event->body->weights;
+    bool asked = stream->got < stream->asked;
+    struct weir_fetch want = asked ? piece(chief, event->peer, stream->got) : (struct weir_fetch){0};
+    if (!asked || weights->chunk != want.chunk || weights->part != want.part || weights->version != want.version ||
+        event->payload_bytes != 4 * (uint64_t)weir_layout_elements(&chief->config.layout, want.chunk)) {
+        weir_actions_release(actions, event->payload);
+        weir_chief_fail(chief, "a server sent another piece of the model than the one asked for", event->now_ns,
+                        actions);
+        return;
+    }
+    stream->got++;
+    struct weir_action *store = weir_actions_add(actions, WEIR_DO_STORE);
+    store->chunk = weights->chunk;
+    store->part = weights->part;
+    store->step = weights->version;
+    store->payload = event->payload;
+    if (!all_fetched(chief)) {
+        ask(chief, event->peer, actions);
+        return;
+    }
+    weir_machine_move(&weir_chief_machine, &chief->counts, &chief->state, WEIR_CHIEF_WRITING);
+    weir_actions_add(actions, WEIR_DO_RESULTS);
+}
+
+void weir_chief_fetch_message(struct weir_chief *chief, const struct weir_event *event, struct weir_actions *actions)
+{
+    if (event->body->type == WEIR_WEIGHTS && chief->state == WEIR_CHIEF_FETCHING) {
+        on_weights(chief, event, actions);
+        return;
+    }
+    weir_actions_release(actions, event->payload);
+    switch (event->body->type) {
+    case WEIR_HELLO:
+        weir_link_greeted(&stream_of(chief, event->peer)->link);
+        ask(chief, event->peer, actions);
+        break;
+    case WEIR_RECORD:
+        on_record(chief, event, actions);
+        break;
+    case WEIR_REFUSED:
+        weir_chief_fail(chief, event->body->refused.reason, event->now_ns, actions);
+        break;
+    case WEIR_GONE:
+        weir_chief_fail(chief, "a server no longer has the last version of a chunk", event->now_ns, actions);
+        break;
+    default:
+        break;
+    }
+}
+
+void weir_chief_fetch_time(struct weir_chief *chief, uint64_t now_ns, struct weir_actions *actions)
+{
+    if (chief->state < WEIR_CHIEF_TRAINING || chief->state > WEIR_CHIEF_FETCHING)
+        return;
+    for (uint32_t s = 0; s < chief->stream_count; s++) {
+        struct weir_link *link = &chief->streams[s].link;
+        if (!weir_link_time(link, now_ns, actions))
+            continue;
+        char text[400];
+        snprintf(text, sizeof text, "the stream from %s to %s is broken and could not be joined again: %s",
+                 chief->config.name, link->name, link->error);
+        weir_chief_fail(chief, text, now_ns, actions);
+        return;
+    }
+}

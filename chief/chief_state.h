@@ -1,0 +1,55 @@
+/* What the files of the chief's core share. Nobody else includes this. */
+#ifndef WEIR_CHIEF_CHIEF_STATE_H
+#define WEIR_CHIEF_CHIEF_STATE_H
+
+#include "chief/chief.h"
+
+struct member {
+    bool up, left;
+    uint64_t incarnation; /* 0: never seen */
+    uint64_t heard_ns, down_ns;
+    char error[160];
+    struct weir_heartbeat heartbeat;
+};
+
+/* The chief's stream to one lane of one server: records (the first lane of the first server), and at the end every chunk of
+ * that lane, part by part. */
+struct fetch_stream {
+    struct weir_link link;
+    char name[160];
+    uint32_t chunks;       /* of that lane */
+    uint32_t asked, got;   /* of chunks * (1 + slots) pieces, in order */
+};
+
+struct weir_chief {
+    struct weir_chief_config config;
+    uint8_t state;
+    uint32_t member_count, stream_count;
+    struct member *members;
+    struct fetch_stream *streams;
+    bool *observers;
+    struct weir_view view;
+    struct weir_view_node *nodes;
+    struct weir_view_chunk *chunks;
+    uint32_t *hosts;
+    bool numerics_differ;
+    bool has_record;
+    uint64_t record_step;
+    uint32_t record_round;
+    uint64_t last_version; /* at the stop record */
+    uint64_t started_ns, look_at_ns, last_ns, leave_by_ns;
+    char reason[600], waiting[1024];
+    struct weir_machine_counts counts, link_counts;
+};
+
+void weir_chief_fail(struct weir_chief *chief, const char *reason, uint64_t now_ns, struct weir_actions *actions);
+
+/* ---- chief_fetch.c: the streams to the servers' lanes */
+
+void weir_chief_fetch_start(struct weir_chief *chief, uint64_t now_ns, struct weir_actions *actions);
+void weir_chief_fetch_opened(struct weir_chief *chief, uint32_t peer, struct weir_actions *actions);
+void weir_chief_fetch_closed(struct weir_chief *chief, const struct weir_event *event);
+void weir_chief_fetch_message(struct weir_chief *chief, const struct weir_event *event, struct weir_actions *actions);
+void weir_chief_fetch_time(struct weir_chief *chief, uint64_t now_ns, struct weir_actions *actions);
+
+#endif

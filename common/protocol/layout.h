@@ -1,0 +1,55 @@
+/* The flat parameter space, cut into chunks, and where each chunk lives.
+ *
+ * All variables lie end to end (padded to 64 bytes each) in one flat array of floats. Chunk c holds the floats
+ * [c * chunk_elements, (c + 1) * chunk_elements), the last one what remains. Chunks are dealt to the parameter servers in
+ * turn, and on each server to its lanes in turn: server c mod K, lane (c / K) mod L. So servers differ by at most one
+ * chunk, and every layer is spread over all of them.
+ */
+#ifndef WEIR_PROTOCOL_LAYOUT_H
+#define WEIR_PROTOCOL_LAYOUT_H
+
+#include <stdint.h>
+
+struct weir_layout {
+    uint64_t flat_elements;  /* > 0 */
+    uint32_t chunk_elements; /* > 0 */
+    uint32_t chunks;         /* ceil(flat / chunk) */
+    uint32_t servers, lanes; /* > 0 */
+};
+
+struct weir_layout weir_layout_make(uint64_t flat_elements, uint32_t chunk_elements, uint32_t servers, uint32_t lanes);
+
+static inline uint32_t weir_layout_server(const struct weir_layout *layout, uint32_t chunk)
+{
+    return chunk % layout->servers;
+}
+
+static inline uint32_t weir_layout_lane(const struct weir_layout *layout, uint32_t chunk)
+{
+    return chunk / layout->servers % layout->lanes;
+}
+
+static inline uint64_t weir_layout_first(const struct weir_layout *layout, uint32_t chunk)
+{
+    return (uint64_t)chunk * layout->chunk_elements;
+}
+
+/* Floats in a chunk. */
+uint32_t weir_layout_elements(const struct weir_layout *layout, uint32_t chunk);
+
+/* Number of chunks of (server, lane), and the i-th of them, ascending. */
+uint32_t weir_layout_count(const struct weir_layout *layout, uint32_t server, uint32_t lane);
+uint32_t weir_layout_chunk(const struct weir_layout *layout, uint32_t server, uint32_t lane, uint32_t i);
+/* Which of its (server, lane)'s chunks a chunk is. */
+static inline uint32_t weir_layout_local(const struct weir_layout *layout, uint32_t chunk)
+{
+    return chunk / layout->servers / layout->lanes;
+}
+
+/* Replica r's host among `workers` nodes: consecutive replicas to each, in aligned ranges where R allows it: worker
+ * floor(r * min(workers, R) / R). Workers beyond R host nothing. */
+uint32_t weir_layout_host(uint32_t replica, uint32_t replicas, uint32_t workers);
+/* The replicas of a worker: [*first, *first + *count). */
+void weir_layout_hosted(uint32_t worker, uint32_t replicas, uint32_t workers, uint32_t *first, uint32_t *count);
+
+#endif

@@ -1,0 +1,53 @@
+/* The connecting side of a stream: opens it, greets, opens it again when it breaks, and knows since when it is down.
+ *
+ * A part of a core, not a core: the owner passes events of its peer on, sends Hello when told to, and ends the job (in this
+ * version) when the link has been down for longer than its patience.
+ */
+#ifndef WEIR_PROTOCOL_LINK_H
+#define WEIR_PROTOCOL_LINK_H
+
+#include "protocol/core.h"
+#include "protocol/machine.h"
+
+enum weir_link_state {
+    WEIR_LINK_IDLE,       /* waits for the next try */
+    WEIR_LINK_CONNECTING, /* WEIR_DO_CONNECT was asked for */
+    WEIR_LINK_GREETING,   /* open, our Hello is sent, theirs has not come */
+    WEIR_LINK_UP,
+};
+
+#define WEIR_LINK_RETRY_NS (UINT64_C(50) * 1000000)
+
+struct weir_link {
+    uint32_t peer;
+    uint8_t state;
+    bool used;             /* false until weir_link_start */
+    uint64_t patience_ns;  /* how long it may be down */
+    uint64_t retry_at_ns;  /* IDLE */
+    uint64_t down_since_ns;
+    const char *name;      /* "ps/1 at 127.0.0.1:2222"; the owner's */
+    char error[160];       /* why it is down, "" if never tried */
+    struct weir_machine_counts *counts;
+};
+
+extern const struct weir_machine weir_link_machine;
+
+/* The first try is made at once. */
+void weir_link_start(struct weir_link *link, uint32_t peer, const char *name, uint64_t patience_ns, uint64_t now_ns,
+                     struct weir_machine_counts *counts, struct weir_actions *actions);
+/* The owner sends Hello right after. */
+void weir_link_opened(struct weir_link *link);
+/* Their Hello came. */
+void weir_link_greeted(struct weir_link *link);
+void weir_link_closed(struct weir_link *link, uint64_t now_ns, const char *why);
+/* Tries again if it is time. True if the patience is over: `error` says why it is down. */
+bool weir_link_time(struct weir_link *link, uint64_t now_ns, struct weir_actions *actions);
+/* "lost ps/1 at 127.0.0.1:2222: connection refused", for whoever must give up. */
+void weir_link_describe(const struct weir_link *link, char *text, size_t bytes);
+uint64_t weir_link_deadline(const struct weir_link *link);
+static inline bool weir_link_up(const struct weir_link *link)
+{
+    return link->state == WEIR_LINK_UP;
+}
+
+#endif

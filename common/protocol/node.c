@@ -1,0 +1,255 @@
+#include "protocol/node.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#define CHIEF 0
+
+struct weir_node {
+    struct weir_node_config config;
+    uint8_t state;
+    struct weir_link link;
+    bool welcomed; /* the chief has answered once: from now on its absence is a loss */
+    uint64_t started_ns, heartbeat_at_ns, leave_by_ns;
+    uint32_t unsent;
+    int exit_code;
+    char reason[512];
+    struct weir_machine_counts counts, link_counts;
+};
+
+static const struct weir_transition rows[] = {
+    {WEIR_NODE_JOINING, WEIR_NODE_WAITING, "the chief answered"},
+    {WEIR_NODE_JOINING, WEIR_NODE_DONE, "the chief refused, or could not be reached in time, or told to stop"},
+    {WEIR_NODE_WAITING, WEIR_NODE_RUNNING, "the view"},
+    {WEIR_NODE_WAITING, WEIR_NODE_FAILING, "told to stop while waiting"},
+    {WEIR_NODE_WAITING, WEIR_NODE_LEAVING, "the view says that the job failed before it began"},
+    {WEIR_NODE_WAITING, WEIR_NODE_DONE, "the chief was lost while waiting"},
+    {WEIR_NODE_RUNNING, WEIR_NODE_FAILING, "a lane can't go on, or told to stop"},
+    {WEIR_NODE_RUNNING, WEIR_NODE_LEAVING, "the view says that the job finished or failed"},
+    {WEIR_NODE_RUNNING, WEIR_NODE_DONE, "the chief was lost"},
+    {WEIR_NODE_FAILING, WEIR_NODE_LEAVING, "the view that the job failed"},
+    {WEIR_NODE_FAILING, WEIR_NODE_DONE, "nobody answered in time"},
+    {WEIR_NODE_LEAVING, WEIR_NODE_DONE, "the last heartbeat is sent, or the chief is gone"},
+};
+const struct weir_machine weir_node_machine = {"node", rows, sizeof rows / sizeof rows[0]};
+
+struct weir_node *weir_node_init(struct weir_arena *arena, const struct weir_node_config *config)
+{
+    struct weir_node *node = weir_arena_take(arena, 1, sizeof *node);
+    node->config = *config;
+    node->state = WEIR_NODE_JOINING;
+    return node;
+}
+
+enum weir_node_state weir_node_state(const struct weir_node *node)
+{
+    return (enum weir_node_state)node->state;
+}
+
+const struct weir_machine_counts *weir_node_counts(const struct weir_node *node)
+{
+    return &node->counts;
+}
+
+const struct weir_machine_counts *weir_node_link_counts(const struct weir_node *node)
+{
+    return &node->link_counts;
+}
+
+static void move(struct weir_node *node, enum weir_node_state to)
+{
+    weir_machine_move(&weir_node_machine, &node->counts, &node->state, (uint8_t)to);
+}
+
+static void set_outcome(struct weir_node *node, int code, const char *reason)
+{
+    node->exit_code = code;
+    snprintf(node->reason, sizeof node->reason, "%s", reason);
+}
+
+static void stop(struct weir_node *node, struct weir_actions *actions)
+{
+    move(node, WEIR_NODE_DONE);
+    struct weir_action *action = weir_actions_add(actions, WEIR_DO_STOP);
+    action->code = node->exit_code;
+    action->text = node->reason;
+}
+
+static void send_heartbeat(struct weir_node *node, bool leaving, const char *error, struct weir_actions *actions)
+{
+    struct weir_heartbeat *heartbeat = &weir_actions_send(actions, CHIEF, WEIR_HEARTBEAT)->heartbeat;
+    *heartbeat = (struct weir_heartbeat){
+        .incarnation = node->config.hello.incarnation,
+        .leaving = leaving,
+        .error = error,
+        .waiting = "",
+        .numerics = node->config.hello.numerics,
+    };
+    node->unsent++;
+}
+
+static bool active(const struct weir_node *node)
+{
+    return node->state != WEIR_NODE_LEAVING && node->state != WEIR_NODE_DONE;
+}
+
+static void chief_lost(struct weir_node *node, struct weir_actions *actions)
+{
+    char text[512];
+    if (node->state == WEIR_NODE_FAILING) {
+        stop(node, actions); /* with the reason that it has */
+        return;
+    }
+    if (node->state == WEIR_NODE_JOINING)
+        snprintf(text, sizeof text, "%s could not be reached within start_timeout_s: %s", node->config.chief_name,
+                 node->link.error);
+    else
+        snprintf(text, sizeof text, "lost %s: %s", node->config.chief_name, node->link.error);
+    set_outcome(node, 1, text);
+    stop(node, actions);
+}
+
+static void on_view(struct weir_node *node, const struct weir_event *event, struct weir_actions *actions)
+{
+    const struct weir_view *view = &event->body->view;
+    if (view->state == WEIR_VIEW_RUNNING) {
+        if (node->state != WEIR_NODE_WAITING)
+            return; /* said again after a new Hello */
+        move(node, WEIR_NODE_RUNNING);
+        struct weir_action *action = weir_actions_add(actions, WEIR_DO_LANES);
+        action->has_body = true;
+        action->body = *event->body;
+        return;
+    }
+    set_outcome(node, view->state == WEIR_VIEW_FINISHED ? 0 : 1, view->reason ? view->reason : "");
+    move(node, WEIR_NODE_LEAVING);
+    node->leave_by_ns = event->now_ns + node->config.lease_ns;
+    send_heartbeat(node, true, "", actions);
+}
+
+static void on_message(struct weir_node *node, const struct weir_event *event, struct weir_actions *actions)
+{
+    weir_actions_release(actions, event->payload);
+    if (!active(node))
+        return;
+    switch (event->body->type) {
+    case WEIR_HELLO:
+        weir_link_greeted(&node->link);
+        node->welcomed = true;
+        node->link.patience_ns = node->config.lease_ns;
+        node->heartbeat_at_ns = event->now_ns;
+        if (node->state == WEIR_NODE_JOINING)
+            move(node, WEIR_NODE_WAITING);
+        break;
+    case WEIR_VIEW:
+        if (node->state != WEIR_NODE_JOINING)
+            on_view(node, event, actions);
+        break;
+    case WEIR_REFUSED:
+        set_outcome(node, 1, event->body->refused.reason);
+        stop(node, actions);
+        break;
+    default:
+        break; /* a newer chief may say what this version does not know */
+    }
+}
+
+/* This node can't go on, or was told to stop: the chief ends the job for all, with the reason. */
+static void on_failed(struct weir_node *node, const struct weir_event *event, struct weir_actions *actions)
+{
+    if (!active(node) || node->state == WEIR_NODE_FAILING)
+        return;
+    char text[512];
+    snprintf(text, sizeof text, "%s: %s", node->config.name, event->text);
+    set_outcome(node, 1, text);
+    if (node->state == WEIR_NODE_JOINING) {
+        stop(node, actions);
+        return;
+    }
+    move(node, WEIR_NODE_FAILING);
+    node->leave_by_ns = event->now_ns + node->config.lease_ns;
+    if (weir_link_up(&node->link))
+        send_heartbeat(node, false, node->reason, actions);
+}
+
+static void on_time(struct weir_node *node, uint64_t now_ns, struct weir_actions *actions)
+{
+    if (node->state == WEIR_NODE_DONE)
+        return;
+    bool leaving = node->state == WEIR_NODE_FAILING || node->state == WEIR_NODE_LEAVING;
+    if (leaving && now_ns >= node->leave_by_ns) {
+        stop(node, actions);
+        return;
+    }
+    if (node->state == WEIR_NODE_LEAVING)
+        return;
+    if (weir_link_time(&node->link, now_ns, actions)) {
+        chief_lost(node, actions);
+        return;
+    }
+    if (weir_link_up(&node->link) && now_ns >= node->heartbeat_at_ns) {
+        send_heartbeat(node, false, node->state == WEIR_NODE_FAILING ? node->reason : "", actions);
+        node->heartbeat_at_ns = now_ns + node->config.heartbeat_ns;
+    }
+    if (node->state == WEIR_NODE_JOINING && node->link.error[0]) {
+        struct weir_action *action = weir_actions_add(actions, WEIR_DO_PROGRESS);
+        snprintf(node->reason, sizeof node->reason, "%s (%s)", node->config.chief_name, node->link.error);
+        action->text = node->reason;
+    }
+}
+
+void weir_node_step(struct weir_node *node, const struct weir_event *event, struct weir_actions *actions)
+{
+    switch (event->kind) {
+    case WEIR_ON_START:
+        node->started_ns = event->now_ns;
+        weir_link_start(&node->link, CHIEF, node->config.chief_name, node->config.start_timeout_ns, event->now_ns,
+                        &node->link_counts, actions);
+        break;
+    case WEIR_ON_OPENED:
+        if (!active(node))
+            break;
+        weir_link_opened(&node->link);
+        weir_actions_send(actions, CHIEF, WEIR_HELLO)->hello = node->config.hello;
+        node->unsent = 1;
+        break;
+    case WEIR_ON_CLOSED:
+        node->unsent = 0;
+        if (node->state == WEIR_NODE_LEAVING)
+            stop(node, actions);
+        else if (node->state != WEIR_NODE_DONE)
+            weir_link_closed(&node->link, event->now_ns, event->text);
+        break;
+    case WEIR_ON_SENT:
+        if (node->unsent > 0)
+            node->unsent--;
+        if (node->state == WEIR_NODE_LEAVING && node->unsent == 0)
+            stop(node, actions);
+        break;
+    case WEIR_ON_MESSAGE:
+        on_message(node, event, actions);
+        break;
+    case WEIR_ON_FAILED:
+        on_failed(node, event, actions);
+        break;
+    case WEIR_ON_TIME:
+        on_time(node, event->now_ns, actions);
+        break;
+    default:
+        assert(!"an event that a node does not have");
+    }
+}
+
+uint64_t weir_node_deadline(const struct weir_node *node)
+{
+    if (node->state == WEIR_NODE_DONE)
+        return WEIR_NEVER;
+    if (node->state == WEIR_NODE_LEAVING)
+        return node->leave_by_ns;
+    uint64_t deadline = weir_link_deadline(&node->link);
+    if (weir_link_up(&node->link) && node->heartbeat_at_ns < deadline)
+        deadline = node->heartbeat_at_ns;
+    if (node->state == WEIR_NODE_FAILING && node->leave_by_ns < deadline)
+        deadline = node->leave_by_ns;
+    return deadline;
+}

@@ -1,0 +1,49 @@
+/* A member of the cluster: joins the chief, says that it lives, gets the view, leaves when told to. A pure core, one per
+ * process beside its lanes (a parameter server's or a worker's).
+ *
+ * Peer 0 is the chief's control stream. WEIR_DO_SEND of a Heartbeat: the interpreter fills in what it measures (pid, CPU,
+ * bytes, ...).
+ */
+#ifndef WEIR_PROTOCOL_NODE_H
+#define WEIR_PROTOCOL_NODE_H
+
+#include "base/arena.h"
+#include "protocol/core.h"
+#include "protocol/link.h"
+#include "protocol/machine.h"
+
+enum weir_node_state {
+    WEIR_NODE_JOINING, /* the chief has not answered yet */
+    WEIR_NODE_WAITING, /* joined; the view comes when all have joined */
+    WEIR_NODE_RUNNING,
+    WEIR_NODE_FAILING, /* told the chief why it can't go on, waits for the view that says so */
+    WEIR_NODE_LEAVING, /* the last heartbeat is on its way */
+    WEIR_NODE_DONE,
+};
+
+struct weir_node;
+
+struct weir_node_config {
+    struct weir_hello hello;   /* what it says of itself; the texts outlive the node */
+    const char *name;          /* "worker/1 at 127.0.0.1:2224" */
+    const char *chief_name;    /* "chief/0 at 127.0.0.1:2222" */
+    uint64_t start_timeout_ns; /* until the chief answers, and until the view is there */
+    uint64_t lease_ns;         /* how long the chief may be out of reach after that */
+    uint64_t heartbeat_ns;
+};
+
+#define WEIR_NODE_ACTIONS_MAX 8
+
+struct weir_node *weir_node_init(struct weir_arena *arena, const struct weir_node_config *config);
+
+/* Events: ON_START, ON_TIME, ON_OPENED, ON_CLOSED, ON_MESSAGE, ON_SENT, ON_FAILED (from a lane, or a signal). Actions:
+ * CONNECT, CLOSE, SEND, LANES (once: body is the view), PROGRESS (text: for whom it waits), STOP. */
+void weir_node_step(struct weir_node *node, const struct weir_event *event, struct weir_actions *actions);
+uint64_t weir_node_deadline(const struct weir_node *node);
+enum weir_node_state weir_node_state(const struct weir_node *node);
+
+extern const struct weir_machine weir_node_machine;
+const struct weir_machine_counts *weir_node_counts(const struct weir_node *node);
+const struct weir_machine_counts *weir_node_link_counts(const struct weir_node *node);
+
+#endif

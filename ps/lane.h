@@ -1,0 +1,66 @@
+/* A lane of a parameter server: its chunks, their gates, and its streams. A pure core (protocol/core.h).
+ *
+ * Peers: worker w is slot w; parameter server k is slot workers + k; the chief is slot workers + servers; observers have
+ * the slots after that. Lane 0 of every server but the first connects to lane 0 of the first, whose recorder makes
+ * the record; all other streams are opened by the others.
+ *
+ * Payloads. In: contributions. Out: WEIR_DO_SEND of a Weights body sends version `version` of part `part` of its chunk (part
+ * 0: weights; s + 1: optimizer slot s); the interpreter refers to the buffer until it is sent, also after WEIR_DO_FREE.
+ */
+#ifndef WEIR_PS_LANE_H
+#define WEIR_PS_LANE_H
+
+#include "base/arena.h"
+#include "protocol/core.h"
+#include "protocol/layout.h"
+#include "protocol/link.h"
+#include "protocol/machine.h"
+#include "ps/chunk.h"
+
+struct weir_ps_lane;
+
+struct weir_ps_lane_config {
+    uint64_t generation, view, incarnation;
+    const char *job_hash, *numerics;
+    uint32_t self, lane;       /* position among the servers of the view */
+    uint32_t workers, observers; /* observers: how many at once */
+    uint32_t replicas;
+    struct weir_layout layout;
+    bool gated;
+    uint32_t variables; /* gated jobs with a verdict per variable; else 0 */
+    const uint32_t *pieces; /* gated jobs: number of pieces by chunk */
+    uint32_t slots;
+    uint64_t first_version;
+    const char *recorder_name; /* "ps/0 at 127.0.0.1:2222" */
+    uint64_t patience_ns;
+    const uint64_t *worker_incarnations; /* by worker: of the view. Another one's Hello is refused */
+    const uint64_t *server_incarnations; /* by server */
+};
+
+/* Contributions that a peer may have asked for and not got yet. */
+#define WEIR_FETCHES_MAX 64
+
+/* Most actions of one step. */
+size_t weir_ps_lane_actions_max(const struct weir_ps_lane_config *config);
+
+struct weir_ps_lane *weir_ps_lane_init(struct weir_arena *arena, const struct weir_ps_lane_config *config);
+
+/* Which slot a Hello on a new stream belongs to; false, and why it is refused. Observers get any free slot. */
+bool weir_ps_lane_admit(const struct weir_ps_lane *lane, const struct weir_hello *hello, uint32_t *peer,
+                        const char **reason);
+
+/* Events: ON_START, ON_TIME, ON_OPENED, ON_CLOSED, ON_MESSAGE, ON_SENT, ON_RECORD, ON_PARTIAL (lane 0, from the others),
+ * ON_APPLIED, ON_SUMMED. Actions: CONNECT, CLOSE, SEND, TELL (the node: ON_FAILED; the recorder: ON_SEAL, ON_PARTIAL; the
+ * other lanes: ON_RECORD; lane 0: ON_PARTIAL), RELEASE, SUM, APPLY, FREE. */
+void weir_ps_lane_step(struct weir_ps_lane *lane, const struct weir_event *event, struct weir_actions *actions);
+uint64_t weir_ps_lane_deadline(const struct weir_ps_lane *lane);
+
+/* Why the lane does not go on, for a person; "" if it waits for nobody. */
+void weir_ps_lane_waits(const struct weir_ps_lane *lane, char *text, size_t bytes);
+
+const struct weir_machine_counts *weir_ps_lane_chunk_counts(const struct weir_ps_lane *lane);
+const struct weir_machine_counts *weir_ps_lane_link_counts(const struct weir_ps_lane *lane);
+/* The most partly received chunks at one time. */
+uint32_t weir_ps_lane_partial_peak(const struct weir_ps_lane *lane);
+
+#endif

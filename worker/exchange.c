@@ -1,0 +1,449 @@
+#include "worker/exchange.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define UNSENT_MAX 2
+
+struct pulled_chunk {
+    uint32_t id;
+    bool ready;    /* its gradient of `step` is final */
+    bool covered;  /* the holder has the whole sum of `step` */
+    uint64_t held; /* newest version held */
+};
+
+/* The stream to one server. Its chunks are sent last layer first: by descending number, the same for all workers. */
+struct holder {
+    struct weir_link link;
+    uint32_t unsent;
+    uint32_t count;   /* chunks of this lane at this server */
+    uint32_t lowest;  /* position of the first chunk that is not covered */
+    uint32_t next;    /* position of the chunk to send next, and which of its nodes */
+    uint32_t next_node;
+    bool seals_sent;  /* lane 0, first server */
+};
+
+struct weir_exchange {
+    struct weir_exchange_config config;
+    uint32_t chunk_count; /* of this lane, over all servers */
+    uint32_t *first;      /* by server: its first entry in `chunks` */
+    struct pulled_chunk *chunks;
+    struct holder *holders;
+    struct weir_tree_node nodes[WEIR_TREE_COVER_MAX];
+    size_t node_count;
+    uint64_t step; /* whose gradient is pushed, if has_step */
+    bool has_step;
+    uint64_t told_held; /* the newest version that all chunks were told to be held at */
+    bool failed;
+    char reason[400];
+    struct weir_seal *seals; /* by hosted replica: the newest */
+    uint32_t seal_count, seal_room;
+    bool has_record;
+    uint64_t record_step;
+    uint32_t record_round;
+    struct weir_machine_counts link_counts;
+    struct weir_held *held; /* scratch */
+};
+
+size_t weir_exchange_actions_max(const struct weir_exchange_config *config)
+{
+    return 4 * (size_t)config->layout.servers + 2 * (size_t)config->replicas + 16;
+}
+
+struct weir_exchange *weir_exchange_init(struct weir_arena *arena, const struct weir_exchange_config *config)
+{
+    assert(config->credit > 0);
+    struct weir_exchange *exchange = weir_arena_take(arena, 1, sizeof *exchange);
+    const struct weir_layout *layout = &config->layout;
+    exchange->config = *config;
+    exchange->told_held = WEIR_NO_VERSION;
+    exchange->first = weir_arena_take(arena, layout->servers, sizeof(uint32_t));
+    exchange->holders = weir_arena_take(arena, layout->servers, sizeof(struct holder));
+    for (uint32_t k = 0; k < layout->servers; k++) {
+        exchange->first[k] = exchange->chunk_count;
+        exchange->holders[k].count = weir_layout_count(layout, k, config->lane);
+        exchange->chunk_count += exchange->holders[k].count;
+    }
+    exchange->chunks = weir_arena_take(arena, exchange->chunk_count, sizeof(struct pulled_chunk));
+    exchange->held = weir_arena_take(arena, exchange->chunk_count, sizeof(struct weir_held));
+    for (uint32_t k = 0; k < layout->servers; k++)
+        for (uint32_t i = 0; i < exchange->holders[k].count; i++)
+            exchange->chunks[exchange->first[k] + i] = (struct pulled_chunk){
+                .id = weir_layout_chunk(layout, k, config->lane, i), .held = WEIR_NO_VERSION};
+    uint32_t first, count;
+    weir_layout_hosted(config->self, config->replicas, config->workers, &first, &count);
+    exchange->node_count = weir_tree_cover(config->replicas, first, count, exchange->nodes);
+    exchange->seal_room = count;
+    exchange->seals = weir_arena_take(arena, count, sizeof(struct weir_seal));
+    return exchange;
+}
+
+size_t weir_exchange_nodes(const struct weir_exchange *exchange, const struct weir_tree_node **nodes)
+{
+    *nodes = exchange->nodes;
+    return exchange->node_count;
+}
+
+/* The chunk at a position of a server's order. */
+static struct pulled_chunk *at(struct weir_exchange *exchange, uint32_t server, uint32_t position)
+{
+    return &exchange->chunks[exchange->first[server] + exchange->holders[server].count - 1 - position];
+}
+
+static bool carries_record(const struct weir_exchange *exchange, uint32_t server)
+{
+    return server == 0 && exchange->config.lane == 0;
+}
+
+static void fail(struct weir_exchange *exchange, const char *text, struct weir_actions *actions)
+{
+    if (exchange->failed)
+        return;
+    exchange->failed = true;
+    weir_actions_tell(actions, WEIR_ACTOR_NODE, 0, WEIR_ON_FAILED)->text = text;
+}
+
+static bool can_send(const struct weir_exchange *exchange, const struct holder *holder)
+{
+    return exchange->has_step && weir_link_up(&holder->link) && holder->unsent < UNSENT_MAX &&
+           holder->next < holder->count && holder->next < holder->lowest + exchange->config.credit;
+}
+
+/* Sends contributions as far as credit, readiness and the stream's room go. */
+static void push(struct weir_exchange *exchange, uint32_t server, struct weir_actions *actions)
+{
+    struct holder *holder = &exchange->holders[server];
+    while (can_send(exchange, holder)) {
+        const struct pulled_chunk *chunk = at(exchange, server, holder->next);
+        if (chunk->covered || holder->next_node == exchange->node_count) {
+            holder->next++;
+            holder->next_node = 0;
+            continue;
+        }
+        if (!chunk->ready)
+            break;
+        struct weir_tree_node node = exchange->nodes[holder->next_node++];
+        weir_actions_send(actions, server, WEIR_CONTRIBUTION)->contribution = (struct weir_contribution){
+            .generation = exchange->config.generation,
+            .step = exchange->step,
+            .chunk = chunk->id,
+            .level = node.level,
+            .index = node.index,
+        };
+        holder->unsent++;
+    }
+}
+
+static bool seals_answered(const struct weir_exchange *exchange)
+{
+    if (exchange->seal_count == 0)
+        return true;
+    const struct weir_seal *seal = &exchange->seals[0];
+    return exchange->has_record && (exchange->record_step > seal->step ||
+                                    (exchange->record_step == seal->step && exchange->record_round > seal->round));
+}
+
+static void push_seals(struct weir_exchange *exchange, struct weir_actions *actions)
+{
+    struct holder *holder = &exchange->holders[0];
+    if (!carries_record(exchange, 0) || !weir_link_up(&holder->link) || holder->seals_sent)
+        return;
+    if (exchange->seal_count < exchange->seal_room || seals_answered(exchange))
+        return;
+    for (uint32_t i = 0; i < exchange->seal_count; i++) {
+        weir_actions_send(actions, 0, WEIR_SEAL)->seal = exchange->seals[i];
+        holder->unsent++;
+    }
+    holder->seals_sent = true;
+}
+
+static void say_hello(struct weir_exchange *exchange, uint32_t server, struct weir_actions *actions)
+{
+    const struct holder *holder = &exchange->holders[server];
+    for (uint32_t i = 0; i < holder->count; i++) {
+        const struct pulled_chunk *chunk = &exchange->chunks[exchange->first[server] + i];
+        exchange->held[i] = (struct weir_held){.chunk = chunk->id, .version = chunk->held};
+    }
+    struct weir_hello *hello = &weir_actions_send(actions, server, WEIR_HELLO)->hello;
+    *hello = (struct weir_hello){
+        .role = WEIR_NODE_WORKER,
+        .index = exchange->config.self,
+        .incarnation = exchange->config.incarnation,
+        .generation = exchange->config.generation,
+        .view = exchange->config.view,
+        .job_hash = exchange->config.job_hash,
+        .numerics = exchange->config.numerics,
+        .address = "",
+        .canonical = "",
+        .has_record = exchange->has_record,
+        .record_step = exchange->record_step,
+        .record_round = exchange->record_round,
+        .held = exchange->held,
+        .held_count = holder->count,
+    };
+    exchange->holders[server].unsent++;
+}
+
+static void rewind_to_lowest(struct holder *holder)
+{
+    holder->next = holder->lowest;
+    holder->next_node = 0;
+}
+
+static void on_hello(struct weir_exchange *exchange, uint32_t server, struct weir_actions *actions)
+{
+    struct holder *holder = &exchange->holders[server];
+    weir_link_greeted(&holder->link);
+    rewind_to_lowest(holder); /* all that is not covered is sent again: what was on its way may be lost */
+    holder->seals_sent = false;
+    push_seals(exchange, actions);
+    push(exchange, server, actions);
+}
+
+static void cover(struct weir_exchange *exchange, uint32_t server, struct pulled_chunk *chunk)
+{
+    struct holder *holder = &exchange->holders[server];
+    chunk->covered = true;
+    while (holder->lowest < holder->count && at(exchange, server, holder->lowest)->covered)
+        holder->lowest++;
+    if (holder->next < holder->lowest)
+        rewind_to_lowest(holder);
+}
+
+/* This lane's chunk of that number at that server, or NULL. */
+static struct pulled_chunk *find_chunk(struct weir_exchange *exchange, uint32_t server, uint32_t id)
+{
+    const struct weir_layout *layout = &exchange->config.layout;
+    if (id >= layout->chunks || weir_layout_server(layout, id) != server ||
+        weir_layout_lane(layout, id) != exchange->config.lane)
+        return NULL;
+    return &exchange->chunks[exchange->first[server] + weir_layout_local(layout, id)];
+}
+
+/* Tells the worker when all chunks are held at a version, once for each. */
+static void tell_held(struct weir_exchange *exchange, uint64_t version, struct weir_actions *actions)
+{
+    if (exchange->told_held != WEIR_NO_VERSION && exchange->told_held >= version)
+        return;
+    for (uint32_t i = 0; i < exchange->chunk_count; i++)
+        if (exchange->chunks[i].held == WEIR_NO_VERSION || exchange->chunks[i].held < version)
+            return;
+    exchange->told_held = version;
+    weir_actions_tell(actions, WEIR_ACTOR_WORKER, exchange->config.lane, WEIR_ON_HOLDS)->step = version;
+}
+
+static void on_weights(struct weir_exchange *exchange, const struct weir_event *event, struct weir_actions *actions)
+{
+    const struct weir_weights *weights = &event->body->weights;
+    struct pulled_chunk *chunk = find_chunk(exchange, event->peer, weights->chunk);
+    uint64_t bytes = chunk ? 4 * (uint64_t)weir_layout_elements(&exchange->config.layout, chunk->id) : 0;
+    bool first = chunk && chunk->held == WEIR_NO_VERSION;
+    if (!chunk || weights->part != 0 || event->payload_bytes != bytes ||
+        (!first && weights->version > chunk->held + 1)) {
+        weir_actions_release(actions, event->payload);
+        fail(exchange, "a server sent weights that were not to come: unknown chunk, wrong length, or a version left out",
+             actions);
+        return;
+    }
+    if (!first && weights->version <= chunk->held) {
+        weir_actions_release(actions, event->payload); /* sent again */
+        return;
+    }
+    struct weir_action *store = weir_actions_add(actions, WEIR_DO_STORE);
+    store->chunk = chunk->id;
+    store->step = weights->version;
+    store->payload = event->payload;
+    chunk->held = weights->version;
+    if (exchange->has_step && weights->version > exchange->step && !chunk->covered) {
+        cover(exchange, event->peer, chunk);
+        push(exchange, event->peer, actions);
+    }
+    tell_held(exchange, weights->version, actions);
+}
+
+static void on_covered(struct weir_exchange *exchange, const struct weir_event *event, struct weir_actions *actions)
+{
+    const struct weir_covered *covered = &event->body->covered;
+    struct pulled_chunk *chunk = find_chunk(exchange, event->peer, covered->chunk);
+    if (!chunk) {
+        fail(exchange, "a server said that a chunk is covered which it does not hold", actions);
+        return;
+    }
+    if (exchange->has_step && covered->step == exchange->step && !chunk->covered) {
+        cover(exchange, event->peer, chunk);
+        push(exchange, event->peer, actions);
+    }
+}
+
+static void on_record(struct weir_exchange *exchange, const struct weir_event *event, struct weir_actions *actions)
+{
+    const struct weir_record *record = &event->body->record;
+    if (record->generation != exchange->config.generation)
+        return;
+    bool newer = !exchange->has_record || exchange->record_step < record->step ||
+                 (exchange->record_step == record->step && exchange->record_round < record->round);
+    if (!newer)
+        return;
+    exchange->has_record = true;
+    exchange->record_step = record->step;
+    exchange->record_round = record->round;
+    struct weir_action *action = weir_actions_tell(actions, WEIR_ACTOR_WORKER, 0, WEIR_ON_RECORD);
+    action->has_body = true;
+    action->body = *event->body;
+}
+
+static void on_message(struct weir_exchange *exchange, const struct weir_event *event, struct weir_actions *actions)
+{
+    if (event->body->type == WEIR_WEIGHTS) {
+        on_weights(exchange, event, actions);
+        return;
+    }
+    weir_actions_release(actions, event->payload);
+    switch (event->body->type) {
+    case WEIR_HELLO:
+        on_hello(exchange, event->peer, actions);
+        break;
+    case WEIR_COVERED:
+        on_covered(exchange, event, actions);
+        break;
+    case WEIR_RECORD:
+        on_record(exchange, event, actions);
+        break;
+    case WEIR_REFUSED:
+        fail(exchange, event->body->refused.reason, actions);
+        break;
+    default:
+        fail(exchange, "a server sent a message that does not belong on a worker's stream", actions);
+    }
+}
+
+/* The gradient of `step` is final from `offset` on. The first of a step: the step before is done with. */
+static void on_ready(struct weir_exchange *exchange, const struct weir_event *event, struct weir_actions *actions)
+{
+    if (!exchange->has_step || event->step > exchange->step) {
+        assert(exchange->told_held == event->step || exchange->chunk_count == 0);
+        exchange->has_step = true;
+        exchange->step = event->step;
+        for (uint32_t i = 0; i < exchange->chunk_count; i++)
+            exchange->chunks[i].ready = exchange->chunks[i].covered = false;
+        for (uint32_t k = 0; k < exchange->config.layout.servers; k++) {
+            exchange->holders[k].lowest = 0;
+            rewind_to_lowest(&exchange->holders[k]);
+        }
+    }
+    for (uint32_t i = 0; i < exchange->chunk_count; i++)
+        if (weir_layout_first(&exchange->config.layout, exchange->chunks[i].id) >= event->offset)
+            exchange->chunks[i].ready = true;
+    for (uint32_t k = 0; k < exchange->config.layout.servers; k++)
+        push(exchange, k, actions);
+}
+
+static void on_seal(struct weir_exchange *exchange, const struct weir_event *event, struct weir_actions *actions)
+{
+    const struct weir_seal *seal = &event->body->seal;
+    if (exchange->seal_count == exchange->seal_room) { /* the first of a new round */
+        exchange->seal_count = 0;
+        exchange->holders[0].seals_sent = false;
+    }
+    assert(exchange->seal_count < exchange->seal_room);
+    exchange->seals[exchange->seal_count++] = *seal;
+    push_seals(exchange, actions);
+}
+
+static void on_closed(struct weir_exchange *exchange, const struct weir_event *event)
+{
+    struct holder *holder = &exchange->holders[event->peer];
+    holder->unsent = 0;
+    weir_link_closed(&holder->link, event->now_ns, event->text);
+}
+
+static void on_time(struct weir_exchange *exchange, uint64_t now_ns, struct weir_actions *actions)
+{
+    for (uint32_t k = 0; k < exchange->config.layout.servers; k++) {
+        struct weir_link *link = &exchange->holders[k].link;
+        if (!weir_link_time(link, now_ns, actions) || exchange->failed)
+            continue;
+        weir_link_describe(link, exchange->reason, sizeof exchange->reason);
+        fail(exchange, exchange->reason, actions);
+    }
+}
+
+static void on_start(struct weir_exchange *exchange, uint64_t now_ns, struct weir_actions *actions)
+{
+    /* A worker without replicas stands by, and a server without chunks or record of this lane has nothing to say. */
+    for (uint32_t k = 0; exchange->node_count && k < exchange->config.layout.servers; k++)
+        if (exchange->holders[k].count || carries_record(exchange, k))
+            weir_link_start(&exchange->holders[k].link, k, exchange->config.server_names[k],
+                            exchange->config.patience_ns, now_ns, &exchange->link_counts, actions);
+    if (exchange->chunk_count == 0) { /* vacuously, at any version */
+        exchange->told_held = WEIR_NO_VERSION - 1;
+        weir_actions_tell(actions, WEIR_ACTOR_WORKER, exchange->config.lane, WEIR_ON_HOLDS)->step =
+            exchange->told_held;
+    }
+}
+
+void weir_exchange_step(struct weir_exchange *exchange, const struct weir_event *event, struct weir_actions *actions)
+{
+    assert(event->peer < exchange->config.layout.servers);
+    switch (event->kind) {
+    case WEIR_ON_START:
+        on_start(exchange, event->now_ns, actions);
+        break;
+    case WEIR_ON_OPENED:
+        weir_link_opened(&exchange->holders[event->peer].link);
+        say_hello(exchange, event->peer, actions);
+        break;
+    case WEIR_ON_CLOSED:
+        on_closed(exchange, event);
+        break;
+    case WEIR_ON_MESSAGE:
+        on_message(exchange, event, actions);
+        break;
+    case WEIR_ON_SENT:
+        if (exchange->holders[event->peer].unsent > 0)
+            exchange->holders[event->peer].unsent--;
+        push(exchange, event->peer, actions);
+        break;
+    case WEIR_ON_READY:
+        on_ready(exchange, event, actions);
+        break;
+    case WEIR_ON_SEAL:
+        on_seal(exchange, event, actions);
+        break;
+    case WEIR_ON_TIME:
+        on_time(exchange, event->now_ns, actions);
+        break;
+    default:
+        assert(!"an event that an exchange does not have");
+    }
+}
+
+uint64_t weir_exchange_deadline(const struct weir_exchange *exchange)
+{
+    uint64_t first = WEIR_NEVER;
+    if (exchange->failed)
+        return first;
+    for (uint32_t k = 0; k < exchange->config.layout.servers; k++) {
+        uint64_t deadline = weir_link_deadline(&exchange->holders[k].link);
+        first = deadline < first ? deadline : first;
+    }
+    return first;
+}
+
+void weir_exchange_waits(const struct weir_exchange *exchange, char *text, size_t bytes)
+{
+    size_t at_byte = 0;
+    snprintf(text, bytes, "%s", "");
+    for (uint32_t k = 0; k < exchange->config.layout.servers && at_byte < bytes; k++) {
+        const struct weir_link *link = &exchange->holders[k].link;
+        if (link->used && !weir_link_up(link))
+            at_byte += (size_t)snprintf(text + at_byte, bytes - at_byte, "%s%s (%s)", at_byte ? ", " : "", link->name,
+                                        link->error[0] ? link->error : "connecting");
+    }
+}
+
+const struct weir_machine_counts *weir_exchange_link_counts(const struct weir_exchange *exchange)
+{
+    return &exchange->link_counts;
+}

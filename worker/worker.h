@@ -1,0 +1,37 @@
+/* The worker's step: waits for a record and all chunks of its version, computes, and waits for the next. A pure core.
+ *
+ * It runs on the thread of lane 0. What it computes with is of one version: WEIR_DO_COMPUTE of (step, round) is asked for only
+ * when every lane holds all its chunks at version `step` and the record of (step, round) is there (invariant 3).
+ */
+#ifndef WEIR_WORKER_WORKER_H
+#define WEIR_WORKER_WORKER_H
+
+#include "base/arena.h"
+#include "protocol/core.h"
+#include "protocol/machine.h"
+
+enum weir_worker_state { WEIR_WORKER_WAITING, WEIR_WORKER_COMPUTING, WEIR_WORKER_STOPPED };
+
+struct weir_worker;
+
+struct weir_worker_config {
+    uint32_t lanes;
+    bool stands_by;     /* hosts no replica */
+    uint32_t variables; /* most norms in a record */
+};
+
+#define WEIR_WORKER_ACTIONS_MAX 4
+
+struct weir_worker *weir_worker_init(struct weir_arena *arena, const struct weir_worker_config *config);
+
+/* Events: ON_START, ON_HOLDS, ON_RECORD, ON_COMPUTED. Actions: COMPUTE (body: the record). The interpreter tells Seals and
+ * readiness to the lanes by itself, as the computation comes to them. */
+void weir_worker_step(struct weir_worker *worker, const struct weir_event *event, struct weir_actions *actions);
+
+/* The step that is computed or waited for. */
+uint64_t weir_worker_at(const struct weir_worker *worker);
+
+extern const struct weir_machine weir_worker_machine;
+const struct weir_machine_counts *weir_worker_counts(const struct weir_worker *worker);
+
+#endif
