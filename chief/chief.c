@@ -191,7 +191,7 @@ static void try_leave(struct weir_chief *chief, uint64_t now_ns, struct weir_act
         return;
     bool all_left = true;
     for (uint32_t m = 0; m < chief->member_count; m++)
-        all_left = all_left && (chief->members[m].left || (!chief->members[m].up && chief->state == WEIR_CHIEF_FAILING));
+        all_left = all_left && (chief->members[m].left || chief->members[m].incarnation == 0);
     if (!all_left && now_ns < chief->leave_by_ns)
         return;
     struct weir_action *action;
@@ -307,6 +307,7 @@ static void judge_members(struct weir_chief *chief, uint64_t now_ns, struct weir
         else
             snprintf(text, sizeof text, "lost %s: %s", chief->config.members[m].name,
                      member->error[0] ? member->error : "connection closed");
+        member->left = true; /* nobody waits for it */
         weir_chief_fail(chief, text, now_ns, actions);
         return;
     }

@@ -1,0 +1,377 @@
+/* The cluster: processes, their actors, and what happens inside a process. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+#define HASH "0000000000000000000000000000000000000000000000000000000000000000"
+
+uint32_t server_process(const struct sim *sim, uint32_t server)
+{
+    (void)sim;
+    return 1 + server;
+}
+
+uint32_t worker_process(const struct sim *sim, uint32_t worker)
+{
+    return 1 + sim->config.servers + worker;
+}
+
+uint32_t actor_of(const struct sim *sim, uint32_t process, enum actor_kind kind, uint32_t lane)
+{
+    for (uint32_t a = 0; a < sim->actor_count; a++)
+        if (sim->actors[a].process == process && sim->actors[a].kind == kind && sim->actors[a].lane == lane)
+            return a;
+    assert(!"no such actor");
+    return 0;
+}
+
+/* The clock of a process runs at its own rate from its own start: no rule may depend on it (invariant 7). */
+uint64_t cluster_clock(const struct sim *sim, uint32_t process)
+{
+    const struct process *p = &sim->processes[process];
+    return (uint64_t)((int64_t)(sim->now / 100 * p->clock_rate_percent) + p->clock_offset);
+}
+
+static uint64_t global_time(const struct sim *sim, uint32_t process, uint64_t local)
+{
+    const struct process *p = &sim->processes[process];
+    int64_t since = (int64_t)local - p->clock_offset;
+    return since < 0 ? sim->now : (uint64_t)since / p->clock_rate_percent * 100 + 100;
+}
+
+static uint32_t add_actor(struct sim *sim, enum actor_kind kind, uint32_t process, uint32_t lane, uint32_t peers,
+                          size_t actions_max)
+{
+    assert(sim->actor_count < MAX_ACTORS && peers <= MAX_PEERS);
+    struct actor *actor = &sim->actors[sim->actor_count];
+    *actor = (struct actor){.kind = kind, .process = process, .lane = lane, .peers = peers};
+    for (uint32_t p = 0; p < MAX_PEERS; p++)
+        actor->slot[p] = -1;
+    actor->actions.capacity = actions_max;
+    actor->actions.list = weir_arena_take(&sim->arena, actions_max, sizeof(struct weir_action));
+    return sim->actor_count++;
+}
+
+static struct weir_hello hello_of(enum weir_node_role role, uint32_t index, uint64_t incarnation)
+{
+    return (struct weir_hello){
+        .role = role, .index = index, .incarnation = incarnation, .job_hash = HASH, .numerics = "", .address = "",
+        .canonical = ""};
+}
+
+static void build_chief(struct sim *sim)
+{
+    const struct sim_config *config = &sim->config;
+    struct weir_chief_config chief = {
+        .hello = hello_of(WEIR_NODE_CHIEF, 0, sim->processes[0].incarnation),
+        .name = sim->processes[0].name,
+        .members = sim->members,
+        .servers = config->servers,
+        .workers = config->workers,
+        .replicas = config->replicas,
+        .layout = sim->layout,
+        .slot_count = 1,
+        .start_timeout_ns = 60000 * MS,
+        .lease_ns = 5000 * MS,
+        .heartbeat_ns = 100 * MS,
+        .observers = 1,
+    };
+    uint32_t peers = config->servers + config->workers + config->servers * config->lanes + 1;
+    uint32_t a = add_actor(sim, ACTOR_CHIEF, 0, 0, peers, weir_chief_actions_max(&chief));
+    sim->actors[a].core = weir_chief_init(&sim->arena, &chief);
+    sim->actors[a].running = true;
+}
+
+static void build_node(struct sim *sim, uint32_t process)
+{
+    struct process *p = &sim->processes[process];
+    struct weir_node_config node = {
+        .hello = hello_of(p->kind == SERVER ? WEIR_NODE_PS : WEIR_NODE_WORKER, p->index, p->incarnation),
+        .name = p->name,
+        .chief_name = sim->processes[0].name,
+        .start_timeout_ns = 60000 * MS,
+        .lease_ns = 5000 * MS,
+        .heartbeat_ns = 100 * MS,
+    };
+    uint32_t a = add_actor(sim, ACTOR_NODE, process, 0, 1, WEIR_NODE_ACTIONS_MAX);
+    sim->actors[a].core = weir_node_init(&sim->arena, &node);
+    sim->actors[a].running = true;
+}
+
+static void build_server_lanes(struct sim *sim, uint32_t process)
+{
+    const struct sim_config *config = &sim->config;
+    struct process *p = &sim->processes[process];
+    uint64_t *incarnations = weir_arena_take(&sim->arena, MAX_PROCESSES, sizeof(uint64_t));
+    for (uint32_t i = 0; i < sim->process_count; i++)
+        incarnations[i] = sim->processes[i].incarnation;
+    for (uint32_t l = 0; l < config->lanes; l++) {
+        struct weir_ps_lane_config lane = {
+            .incarnation = p->incarnation,
+            .view = 1,
+            .job_hash = HASH,
+            .numerics = "",
+            .self = p->index,
+            .lane = l,
+            .workers = config->workers,
+            .observers = 1,
+            .replicas = config->replicas,
+            .layout = sim->layout,
+            .gated = config->gate != WEIR_GATE_NONE,
+            .variables = sim->schedule.variables,
+            .pieces = sim->pieces_of,
+            .slots = 1,
+            .recorder_name = sim->server_names[0],
+            .patience_ns = 5000 * MS,
+            .worker_incarnations = incarnations + 1 + config->servers,
+            .server_incarnations = incarnations + 1,
+        };
+        uint32_t a = add_actor(sim, ACTOR_LANE, process, l, config->workers + config->servers + 2,
+                               weir_ps_lane_actions_max(&lane));
+        sim->actors[a].core = weir_ps_lane_init(&sim->arena, &lane);
+    }
+    if (p->index != 0)
+        return;
+    struct weir_recorder_config recorder = {.replicas = config->replicas, .schedule = sim->schedule};
+    uint32_t a = add_actor(sim, ACTOR_RECORDER, process, 0, 1, WEIR_RECORDER_ACTIONS_MAX);
+    sim->actors[a].core = weir_recorder_init(&sim->arena, &recorder);
+}
+
+static void build_worker_lanes(struct sim *sim, uint32_t process)
+{
+    const struct sim_config *config = &sim->config;
+    struct process *p = &sim->processes[process];
+    uint32_t first, count;
+    weir_layout_hosted(p->index, config->replicas, config->workers, &first, &count);
+    for (uint32_t l = 0; l < config->lanes; l++) {
+        struct weir_exchange_config exchange = {
+            .incarnation = p->incarnation,
+            .view = 1,
+            .job_hash = HASH,
+            .numerics = "",
+            .self = p->index,
+            .lane = l,
+            .workers = config->workers,
+            .replicas = config->replicas,
+            .layout = sim->layout,
+            .credit = config->credit,
+            .server_names = sim->server_names,
+            .patience_ns = 5000 * MS,
+        };
+        uint32_t a =
+            add_actor(sim, ACTOR_EXCHANGE, process, l, config->servers, weir_exchange_actions_max(&exchange));
+        sim->actors[a].core = weir_exchange_init(&sim->arena, &exchange);
+    }
+    struct weir_worker_config worker = {.lanes = config->lanes, .stands_by = count == 0};
+    uint32_t a = add_actor(sim, ACTOR_WORKER, process, 0, 1, WEIR_WORKER_ACTIONS_MAX);
+    sim->actors[a].core = weir_worker_init(&sim->arena, &worker);
+}
+
+static void add_process(struct sim *sim, enum process_kind kind, uint32_t index)
+{
+    static const char *const names[] = {"chief", "ps", "worker"};
+    struct process *p = &sim->processes[sim->process_count++];
+    *p = (struct process){.kind = kind, .index = index, .alive = true, .clock_rate_percent = 100};
+    p->incarnation = sim_random(sim) | 1;
+    if (!sim->config.fixed) {
+        p->clock_offset = (int64_t)(sim_random(sim) % (1000 * MS));
+        p->clock_rate_percent = 90 + sim_below(sim, 21);
+    }
+    snprintf(p->name, sizeof p->name, "%s/%u", names[kind], index);
+    memset(p->version, 0xff, sizeof p->version);
+}
+
+void cluster_build(struct sim *sim)
+{
+    const struct sim_config *config = &sim->config;
+    add_process(sim, CHIEF, 0);
+    for (uint32_t k = 0; k < config->servers; k++)
+        add_process(sim, SERVER, k);
+    for (uint32_t w = 0; w < config->workers; w++)
+        add_process(sim, WORKER, w);
+    for (uint32_t p = 1; p < sim->process_count; p++)
+        sim->members[p - 1] =
+            (struct weir_chief_member){.role = sim->processes[p].kind == SERVER ? WEIR_NODE_PS : WEIR_NODE_WORKER,
+                                       .index = sim->processes[p].index,
+                                       .name = sim->processes[p].name,
+                                       .address = ""};
+    for (uint32_t k = 0; k < config->servers; k++)
+        sim->server_names[k] = sim->processes[1 + k].name;
+    build_chief(sim);
+    for (uint32_t p = 1; p < sim->process_count; p++) {
+        build_node(sim, p);
+        if (sim->processes[p].kind == SERVER)
+            build_server_lanes(sim, p);
+        else
+            build_worker_lanes(sim, p);
+    }
+    for (uint32_t a = 0; a < sim->actor_count; a++) {
+        if (sim->actors[a].kind != ACTOR_CHIEF && sim->actors[a].kind != ACTOR_NODE)
+            continue;
+        struct sim_event *start = sim_schedule(sim, config->fixed ? 0 : sim_random(sim) % (300 * MS), LOCAL);
+        start->actor = a;
+        start->local = WEIR_ON_START;
+    }
+    for (uint32_t c = 0; c < sim->layout.chunks; c++) {
+        sim->values[c][0] = reference_initial(c);
+        sim->alive_version[c][0] = true;
+    }
+}
+
+/* ---- steps */
+
+static uint64_t deadline_of(const struct actor *actor)
+{
+    switch (actor->kind) {
+    case ACTOR_CHIEF:
+        return weir_chief_deadline(actor->core);
+    case ACTOR_NODE:
+        return weir_node_deadline(actor->core);
+    case ACTOR_LANE:
+        return weir_ps_lane_deadline(actor->core);
+    case ACTOR_EXCHANGE:
+        return weir_exchange_deadline(actor->core);
+    default:
+        return WEIR_NEVER;
+    }
+}
+
+static void core_step(const struct actor *actor, const struct weir_event *event, struct weir_actions *actions)
+{
+    switch (actor->kind) {
+    case ACTOR_CHIEF:
+        weir_chief_step(actor->core, event, actions);
+        break;
+    case ACTOR_NODE:
+        weir_node_step(actor->core, event, actions);
+        break;
+    case ACTOR_LANE:
+        weir_ps_lane_step(actor->core, event, actions);
+        break;
+    case ACTOR_EXCHANGE:
+        weir_exchange_step(actor->core, event, actions);
+        break;
+    case ACTOR_RECORDER:
+        weir_recorder_step(actor->core, event, actions);
+        break;
+    default:
+        weir_worker_step(actor->core, event, actions);
+    }
+}
+
+void cluster_step(struct sim *sim, uint32_t id, struct weir_event *event)
+{
+    struct actor *actor = &sim->actors[id];
+    if (!actor->running || !sim->processes[actor->process].alive || sim->failed)
+        return;
+    event->now_ns = cluster_clock(sim, actor->process);
+    sim->coverage->events[actor->kind][event->kind]++;
+    sim->coverage->steps++;
+    actor->actions.count = 0;
+    core_step(actor, event, &actor->actions);
+    for (size_t i = 0; i < actor->actions.count && !sim->failed; i++)
+        interpret(sim, id, &actor->actions.list[i]);
+    uint64_t deadline = deadline_of(actor);
+    actor->timer_id++; /* an earlier timer is void */
+    if (deadline == WEIR_NEVER || !sim->processes[actor->process].alive)
+        return;
+    uint64_t at = global_time(sim, actor->process, deadline);
+    struct sim_event *timer = sim_schedule(sim, at > sim->now ? at : sim->now, TIMER);
+    timer->actor = id;
+    timer->id = actor->timer_id;
+}
+
+void cluster_timer(struct sim *sim, struct sim_event *event)
+{
+    struct actor *actor = &sim->actors[event->actor];
+    if (event->id != actor->timer_id || !actor->running)
+        return;
+    if (deadline_of(actor) > cluster_clock(sim, actor->process)) { /* rounded too early */
+        struct sim_event *again = sim_schedule(sim, sim->now + 200, TIMER);
+        again->actor = event->actor;
+        again->id = event->id;
+        return;
+    }
+    struct weir_event out = {.kind = WEIR_ON_TIME};
+    cluster_step(sim, event->actor, &out);
+}
+
+void cluster_local(struct sim *sim, struct sim_event *event)
+{
+    struct actor *actor = &sim->actors[event->actor];
+    struct process *process = &sim->processes[actor->process];
+    if (event->local == WEIR_ON_START)
+        actor->running = process->alive;
+    if (event->local == WEIR_ON_COMPUTED && process->computing && process->alive) {
+        check_compute(sim, actor->process, process->compute_step); /* nothing was overwritten meanwhile */
+        process->computing = false;
+    }
+    struct weir_event out = {
+        .kind = event->local,
+        .body = event->parcel.has_body ? &event->parcel.body : NULL,
+        .lane = event->lane,
+        .round = event->round,
+        .step = event->step,
+        .offset = event->offset,
+        .chunk = event->chunk,
+        .text = event->text,
+    };
+    if (event->local == WEIR_ON_SUMMED) {
+        out.numbers = event->parcel.numbers;
+        out.number_count = sim->pieces_of[event->chunk];
+    }
+    cluster_step(sim, event->actor, &out);
+}
+
+void cluster_kill(struct sim *sim, uint32_t process)
+{
+    struct process *p = &sim->processes[process];
+    if (!p->alive)
+        return;
+    sim_say(sim, "%s is killed", p->name);
+    p->alive = false;
+    sim->killed_at = sim->now;
+    sim->coverage->kills++;
+    for (uint32_t a = 0; a < sim->actor_count; a++)
+        if (sim->actors[a].process == process)
+            sim->actors[a].running = false;
+    net_process_died(sim, process);
+}
+
+static void add_counts(struct weir_machine_counts *to, const struct weir_machine_counts *from)
+{
+    for (int i = 0; i < WEIR_MACHINE_ROWS_MAX; i++)
+        to->row[i] += from->row[i];
+}
+
+void cluster_counts(struct sim *sim)
+{
+    struct coverage *coverage = sim->coverage;
+    for (uint32_t a = 0; a < sim->actor_count; a++) {
+        const void *core = sim->actors[a].core;
+        switch (sim->actors[a].kind) {
+        case ACTOR_CHIEF:
+            add_counts(&coverage->chief, weir_chief_counts(core));
+            add_counts(&coverage->link, weir_chief_link_counts(core));
+            break;
+        case ACTOR_NODE:
+            add_counts(&coverage->node, weir_node_counts(core));
+            add_counts(&coverage->link, weir_node_link_counts(core));
+            break;
+        case ACTOR_LANE:
+            add_counts(&coverage->chunk, weir_ps_lane_chunk_counts(core));
+            add_counts(&coverage->link, weir_ps_lane_link_counts(core));
+            break;
+        case ACTOR_EXCHANGE:
+            add_counts(&coverage->link, weir_exchange_link_counts(core));
+            break;
+        case ACTOR_RECORDER:
+            add_counts(&coverage->recorder, weir_recorder_counts(core));
+            break;
+        default:
+            add_counts(&coverage->worker, weir_worker_counts(core));
+        }
+    }
+}

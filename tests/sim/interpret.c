@@ -1,0 +1,338 @@
+/* What the cores' actions do in the simulated world. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+/* An event for an actor of the same process, after all that it was told before. */
+static struct sim_event *tell(struct sim *sim, uint32_t to, enum weir_event_kind kind, uint64_t delay)
+{
+    struct actor *actor = &sim->actors[to];
+    /* Lane 0 and the worker share a thread, so what is told to one after the other arrives in that order. */
+    uint64_t *at = &actor->local_at;
+    if (actor->kind == ACTOR_WORKER)
+        at = &sim->actors[actor_of(sim, actor->process, ACTOR_EXCHANGE, 0)].local_at;
+    *at = sim->now + delay > *at ? sim->now + delay : *at + 1;
+    struct sim_event *event = sim_schedule(sim, *at, LOCAL);
+    event->actor = to;
+    event->local = kind;
+    return event;
+}
+
+static uint64_t hop(struct sim *sim)
+{
+    return sim->config.fixed ? 10000 : 1 + sim_random(sim) % 50000;
+}
+
+static void tell_action(struct sim *sim, uint32_t to, const struct weir_action *action)
+{
+    struct sim_event *event = tell(sim, to, action->tell, hop(sim));
+    event->lane = action->lane;
+    event->step = action->step;
+    snprintf(event->text, sizeof event->text, "%s", action->text);
+    if (action->has_body)
+        parcel_copy(&event->parcel, &action->body);
+}
+
+static void do_tell(struct sim *sim, const struct actor *actor, const struct weir_action *action)
+{
+    bool server = sim->processes[actor->process].kind == SERVER;
+    enum actor_kind lane_kind = server ? ACTOR_LANE : ACTOR_EXCHANGE;
+    switch (action->actor) {
+    case WEIR_ACTOR_NODE:
+        tell_action(sim, actor_of(sim, actor->process, ACTOR_NODE, 0), action);
+        break;
+    case WEIR_ACTOR_WORKER:
+        tell_action(sim, actor_of(sim, actor->process, ACTOR_WORKER, 0), action);
+        break;
+    case WEIR_ACTOR_RECORDER:
+        tell_action(sim, actor_of(sim, actor->process, ACTOR_RECORDER, 0), action);
+        break;
+    case WEIR_ACTOR_LANE:
+        tell_action(sim, actor_of(sim, actor->process, lane_kind, action->lane), action);
+        break;
+    case WEIR_ACTOR_LANES:
+        for (uint32_t l = 0; l < sim->config.lanes; l++)
+            if (l != action->lane)
+                tell_action(sim, actor_of(sim, actor->process, lane_kind, l), action);
+    }
+    if (action->tell == WEIR_ON_RECORD && actor->kind == ACTOR_RECORDER) {
+        check_record(sim, &action->body.record);
+        sim_say(sim, "%s: record of step %llu round %u: %s", sim->processes[actor->process].name,
+                (unsigned long long)action->body.record.step, action->body.record.round,
+                action->body.record.order == WEIR_ORDER_TRAIN      ? "train"
+                : action->body.record.order == WEIR_ORDER_EVALUATE ? "evaluate"
+                                                                   : "stop");
+    }
+}
+
+/* ---- servers */
+
+static uint64_t sum_of(struct sim *sim, const struct weir_tree *tree)
+{
+    int16_t code[2 * MAX_REPLICAS];
+    uint64_t stack[MAX_REPLICAS + 1];
+    size_t length = weir_tree_program(tree, code), top = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (code[i] != WEIR_TREE_ADD) {
+            stack[top++] = payload_at(sim, tree->first[code[i]].payload)->value;
+            continue;
+        }
+        assert(top >= 2);
+        top--;
+        stack[top - 1] = reference_add(stack[top - 1], stack[top]);
+    }
+    assert(top <= 1);
+    return top ? stack[0] : SUM_OF_NOTHING;
+}
+
+static double scale_of(const struct sim *sim, const struct weir_record *verdict, uint32_t chunk)
+{
+    if (!verdict)
+        return 1;
+    if (sim->config.gate != WEIR_GATE_CLIPNORM)
+        return verdict->scale;
+    double scale = 0;
+    for (size_t i = 0, n = 1; i < sim->schedule.piece_count; i++)
+        if (sim->pieces[i].chunk == chunk && verdict->norm_count > sim->pieces[i].variable)
+            scale += verdict->norms[sim->pieces[i].variable] * (double)n++;
+    return scale;
+}
+
+static void do_apply(struct sim *sim, uint32_t id, const struct weir_action *action)
+{
+    uint32_t chunk = action->chunk;
+    if (action->tree)
+        check_contributions(sim, action->tree, action->step, chunk);
+    uint64_t sum = action->tree ? sum_of(sim, action->tree) : sim->sums[chunk];
+    if (!sim->alive_version[chunk][action->step])
+        sim_fail(sim, "chunk %u is applied to version %llu, which was freed", chunk, (unsigned long long)action->step);
+    uint64_t old = sim->values[chunk][action->step];
+    sim->values[chunk][action->step + 1] =
+        action->skip ? old : reference_apply(old, sum, action->record, scale_of(sim, action->verdict, chunk));
+    sim->alive_version[chunk][action->step + 1] = true;
+    sim->coverage->skips += action->skip;
+    check_applied(sim, chunk, action->step + 1);
+    check_versions(sim);
+    sim_say(sim, "%s: chunk %u is at version %llu", sim->processes[sim->actors[id].process].name, chunk,
+            (unsigned long long)action->step + 1);
+    tell(sim, id, WEIR_ON_APPLIED, hop(sim))->chunk = chunk;
+}
+
+static void do_sum(struct sim *sim, uint32_t id, const struct weir_action *action)
+{
+    uint32_t count = sim->pieces_of[action->chunk];
+    check_contributions(sim, action->tree, action->step, action->chunk);
+    sim->sums[action->chunk] = sum_of(sim, action->tree);
+    struct sim_event *event = tell(sim, id, WEIR_ON_SUMMED, hop(sim));
+    event->chunk = action->chunk;
+    event->parcel.numbers = malloc(count * sizeof(double));
+    assert(event->parcel.numbers);
+    for (uint32_t i = 0; i < count; i++)
+        event->parcel.numbers[i] = reference_square(&sim->config, sim->sums[action->chunk], action->step, i);
+}
+
+static uint64_t weights_payload(struct sim *sim, const struct weir_weights *weights)
+{
+    if (!sim->alive_version[weights->chunk][weights->version])
+        sim_fail(sim, "invariant 2: version %llu of chunk %u is sent, which was freed",
+                 (unsigned long long)weights->version, weights->chunk);
+    return payload_new(sim, sim->values[weights->chunk][weights->version], 0);
+}
+
+/* ---- workers */
+
+static uint64_t node_value(const struct sim *sim, const struct process *worker, uint32_t first, uint32_t count,
+                           uint32_t chunk)
+{
+    if (count == 1)
+        return reference_empty(&sim->config, worker->gradient_step, first)
+                   ? SUM_OF_NOTHING
+                   : reference_leaf(worker->gradient_step, first, chunk, worker->gradient_weights);
+    uint32_t left = weir_tree_left(count);
+    uint64_t a = node_value(sim, worker, first, left, chunk);
+    uint64_t b = node_value(sim, worker, first + left, count - left, chunk);
+    return a && b ? reference_add(a, b) : a ? a : b;
+}
+
+static uint64_t gradient_payload(struct sim *sim, const struct process *worker, struct weir_action *action)
+{
+    struct weir_contribution *contribution = &action->body.contribution;
+    uint32_t first = 0, count = 0;
+    if (!worker->has_gradient || worker->gradient_step != contribution->step)
+        sim_fail(sim, "%s sends the gradient of step %llu, which it does not keep", worker->name,
+                 (unsigned long long)contribution->step);
+    weir_tree_range(sim->config.replicas, (struct weir_tree_node){contribution->level, contribution->index}, &first,
+                    &count);
+    uint64_t value = node_value(sim, worker, first, count, contribution->chunk);
+    contribution->empty = value == SUM_OF_NOTHING;
+    sim->coverage->empties += contribution->empty;
+    if (contribution->empty)
+        return 0;
+    return payload_new(sim, value, ((UINT64_C(1) << count) - 1) << first);
+}
+
+static void tell_seals(struct sim *sim, uint32_t process, const struct weir_record *record, uint64_t all,
+                       uint64_t delay)
+{
+    uint32_t first, count;
+    weir_layout_hosted(sim->processes[process].index, sim->config.replicas, sim->config.workers, &first, &count);
+    for (uint32_t r = first; r < first + count; r++) {
+        struct weir_message_body body = {.type = WEIR_SEAL};
+        body.seal = (struct weir_seal){.step = record->step, .round = record->round, .replica = r};
+        body.seal.samples = reference_number(all, record->step, record->round, r, 0);
+        body.seal.loss = reference_number(all, record->step, record->round, r, 1);
+        for (uint32_t m = 0; m < WEIR_METRIC_SUMS; m++)
+            body.seal.metrics[m] = reference_number(all, record->step, record->round, r, 2 + m);
+        parcel_copy(&tell(sim, actor_of(sim, process, ACTOR_EXCHANGE, 0), WEIR_ON_SEAL, delay)->parcel, &body);
+    }
+}
+
+static void do_compute(struct sim *sim, uint32_t id, const struct weir_action *action)
+{
+    uint32_t process = sim->actors[id].process;
+    struct process *worker = &sim->processes[process];
+    const struct weir_record *record = &action->body.record;
+    check_compute(sim, process, record->step);
+    uint64_t all = reference_all(worker->weights[record->step & 1], sim->layout.chunks);
+    uint64_t delay = sim_delay(sim);
+    worker->computing = true;
+    worker->compute_step = record->step;
+    sim_say(sim, "%s computes step %llu round %u", worker->name, (unsigned long long)record->step, record->round);
+    if (record->order == WEIR_ORDER_TRAIN) {
+        worker->has_gradient = true;
+        worker->gradient_step = record->step;
+        worker->gradient_weights = all;
+        uint64_t end = sim->layout.flat_elements;
+        for (uint32_t part = 0; part < 3; part++) { /* gradients become final from the last layer on */
+            uint64_t offset = part == 2 ? 0 : end * (2 - part) / 3;
+            for (uint32_t l = 0; l < sim->config.lanes; l++) {
+                struct sim_event *event =
+                    tell(sim, actor_of(sim, process, ACTOR_EXCHANGE, l), WEIR_ON_READY, delay * (part + 1));
+                event->step = record->step;
+                event->offset = offset;
+            }
+        }
+    }
+    tell_seals(sim, process, record, all, 3 * delay);
+    struct sim_event *done = tell(sim, id, WEIR_ON_COMPUTED, 3 * delay);
+    done->step = record->step;
+    done->round = record->round;
+}
+
+static void store(struct sim *sim, uint32_t id, const struct weir_action *action)
+{
+    struct process *process = &sim->processes[sim->actors[id].process];
+    uint64_t value = payload_at(sim, action->payload)->value;
+    payload_release(sim, action->payload);
+    if (process->kind == CHIEF) {
+        uint64_t last = (uint64_t)sim->config.steps_per_epoch * sim->config.epochs;
+        if (action->part == 0)
+            sim->fetched[action->chunk] = action->step == last && value == sim->values[action->chunk][last];
+        return;
+    }
+    uint64_t parity = action->step & 1;
+    if (process->computing && action->step != process->compute_step && (process->compute_step & 1) == parity)
+        sim_fail(sim, "invariant 3: %s overwrites version %llu while it computes with it", process->name,
+                 (unsigned long long)process->compute_step);
+    if (value != reference_weights(sim->reference, action->chunk, action->step))
+        sim_fail(sim, "invariant 4: %s got other weights for chunk %u version %llu", process->name, action->chunk,
+                 (unsigned long long)action->step);
+    process->version[parity][action->chunk] = action->step;
+    process->weights[parity][action->chunk] = value;
+}
+
+/* ---- all */
+
+static void start_lanes(struct sim *sim, uint32_t process)
+{
+    sim->processes[process].lanes_up = true;
+    for (uint32_t a = 0; a < sim->actor_count; a++) {
+        struct actor *actor = &sim->actors[a];
+        if (actor->process != process || actor->kind == ACTOR_NODE || actor->kind == ACTOR_CHIEF)
+            continue;
+        tell(sim, a, WEIR_ON_START, hop(sim));
+    }
+}
+
+static void stop_process(struct sim *sim, uint32_t id, const struct weir_action *action)
+{
+    uint32_t process = sim->actors[id].process;
+    struct process *p = &sim->processes[process];
+    sim_say(sim, "%s exits %d%s%s", p->name, action->code, action->text[0] ? ": " : "", action->text);
+    p->exited = true;
+    p->alive = false;
+    p->code = action->code;
+    snprintf(p->reason, sizeof p->reason, "%s", action->text);
+    if (p->kind != CHIEF && action->code == 0 && sim->processes[0].alive) {
+        const struct weir_chief *chief = sim->actors[0].core;
+        if (weir_chief_state(chief) < WEIR_CHIEF_FINISHING)
+            sim_fail(sim, "%s left before View(finished)", p->name);
+    }
+    for (uint32_t a = 0; a < sim->actor_count; a++)
+        if (sim->actors[a].process == process)
+            sim->actors[a].running = false;
+    net_process_died(sim, process);
+}
+
+static void do_send(struct sim *sim, uint32_t id, const struct weir_action *action)
+{
+    struct weir_action copy = *action;
+    uint64_t payload = 0;
+    if (action->body.type == WEIR_WEIGHTS)
+        payload = weights_payload(sim, &action->body.weights);
+    else if (action->body.type == WEIR_CONTRIBUTION)
+        payload = gradient_payload(sim, &sim->processes[sim->actors[id].process], &copy);
+    net_send(sim, id, &copy, payload);
+}
+
+void interpret(struct sim *sim, uint32_t id, const struct weir_action *action)
+{
+    switch (action->kind) {
+    case WEIR_DO_CONNECT:
+        net_connect(sim, id, action->peer);
+        break;
+    case WEIR_DO_CLOSE:
+        net_close(sim, id, action->peer, action->text);
+        break;
+    case WEIR_DO_SEND:
+        do_send(sim, id, action);
+        break;
+    case WEIR_DO_TELL:
+        do_tell(sim, &sim->actors[id], action);
+        break;
+    case WEIR_DO_RELEASE:
+        payload_release(sim, action->payload);
+        break;
+    case WEIR_DO_APPLY:
+        do_apply(sim, id, action);
+        break;
+    case WEIR_DO_SUM:
+        do_sum(sim, id, action);
+        break;
+    case WEIR_DO_FREE:
+        if (!sim->alive_version[action->chunk][action->step])
+            sim_fail(sim, "a version is freed twice");
+        sim->alive_version[action->chunk][action->step] = false;
+        break;
+    case WEIR_DO_STORE:
+        store(sim, id, action);
+        break;
+    case WEIR_DO_COMPUTE:
+        do_compute(sim, id, action);
+        break;
+    case WEIR_DO_LANES:
+        sim_say(sim, "%s has the view", sim->processes[sim->actors[id].process].name);
+        start_lanes(sim, sim->actors[id].process);
+        break;
+    case WEIR_DO_PROGRESS:
+        break;
+    case WEIR_DO_RESULTS:
+        sim_say(sim, "chief/0 has fetched the result");
+        tell(sim, id, WEIR_ON_RESULTS, sim_delay(sim));
+        break;
+    case WEIR_DO_STOP:
+        stop_process(sim, id, action);
+    }
+}

@@ -1,0 +1,246 @@
+/* Streams: ordered each way, independent of each other, and they break. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+static struct actor *end_of(struct sim *sim, const struct stream *stream, int side)
+{
+    return &sim->actors[stream->actor[side]];
+}
+
+static bool process_alive(const struct sim *sim, const struct actor *actor)
+{
+    return sim->processes[actor->process].alive;
+}
+
+/* Delivered in order after all that is under way to that side. */
+static uint64_t arrival(struct sim *sim, struct stream *stream, int side)
+{
+    uint64_t at = sim->now + sim_delay(sim);
+    if (at <= stream->last_at[side])
+        at = stream->last_at[side] + 1;
+    stream->last_at[side] = at;
+    return at;
+}
+
+static void schedule_closed(struct sim *sim, uint32_t id, int side, uint64_t at, const char *why)
+{
+    if (sim->streams[id].ended[side])
+        return;
+    struct sim_event *event = sim_schedule(sim, at, CLOSED);
+    event->stream = id;
+    event->side = (uint32_t)side;
+    snprintf(event->text, sizeof event->text, "%s", why);
+}
+
+void net_connect(struct sim *sim, uint32_t actor, uint32_t peer)
+{
+    if (sim->stream_count == sim->stream_room) {
+        sim->stream_room = sim->stream_room ? 2 * sim->stream_room : 256;
+        sim->streams = realloc(sim->streams, sim->stream_room * sizeof *sim->streams);
+        assert(sim->streams);
+    }
+    const struct actor *from = &sim->actors[actor];
+    uint32_t id = sim->stream_count++;
+    uint32_t to = 0; /* nodes connect to the chief */
+    if (from->kind == ACTOR_EXCHANGE)
+        to = actor_of(sim, server_process(sim, peer), ACTOR_LANE, from->lane);
+    else if (from->kind == ACTOR_LANE)
+        to = actor_of(sim, server_process(sim, 0), ACTOR_LANE, 0);
+    else if (from->kind == ACTOR_CHIEF) {
+        uint32_t s = peer - sim->config.servers - sim->config.workers;
+        to = actor_of(sim, server_process(sim, s / sim->config.lanes), ACTOR_LANE, s % sim->config.lanes);
+    }
+    sim->streams[id] = (struct stream){.actor = {actor, to}, .peer = {(int32_t)peer, -1}};
+    sim->actors[actor].slot[peer] = (int32_t)id;
+    struct sim_event *event = sim_schedule(sim, sim->now + sim_delay(sim), ACCEPT);
+    event->stream = id;
+}
+
+static void accept(struct sim *sim, uint32_t id)
+{
+    struct stream *stream = &sim->streams[id];
+    const struct actor *server = end_of(sim, stream, 1);
+    if (!process_alive(sim, server)) {
+        stream->broken = true;
+        stream->ended[1] = true;
+        schedule_closed(sim, id, 0, sim->now + sim_delay(sim), "connection refused");
+        return;
+    }
+    if (!server->running) { /* listening, but its lanes wait for the view: the call waits */
+        sim_schedule(sim, sim->now + MS, ACCEPT)->stream = id;
+        return;
+    }
+    struct sim_event *event = sim_schedule(sim, sim->now + sim_delay(sim), OPENED);
+    event->stream = id;
+}
+
+void net_send(struct sim *sim, uint32_t actor, const struct weir_action *action, uint64_t payload)
+{
+    int32_t id = sim->actors[actor].slot[action->peer];
+    if (id < 0) { /* the stream broke: what is sent is lost */
+        payload_release(sim, payload);
+        return;
+    }
+    struct stream *stream = &sim->streams[id];
+    int side = stream->actor[0] == actor && stream->peer[0] == (int32_t)action->peer ? 0 : 1;
+    sim->coverage->messages++;
+    struct sim_event *event = sim_schedule(sim, arrival(sim, stream, 1 - side), DELIVER);
+    event->stream = (uint32_t)id;
+    event->side = (uint32_t)(1 - side);
+    parcel_copy(&event->parcel, &action->body);
+    event->parcel.payload = payload;
+    struct sim_event *sent = sim_schedule(sim, sim->now + sim_delay(sim), SENT);
+    sent->stream = (uint32_t)id;
+    sent->side = (uint32_t)side;
+}
+
+/* This side gives the stream up; the other gets what is under way, then learns it. */
+static void give_up(struct sim *sim, uint32_t id, int side, const char *why)
+{
+    struct stream *stream = &sim->streams[id];
+    if (stream->ended[side])
+        return;
+    stream->ended[side] = true;
+    if (stream->peer[side] >= 0 && end_of(sim, stream, side)->slot[stream->peer[side]] == (int32_t)id)
+        end_of(sim, stream, side)->slot[stream->peer[side]] = -1;
+    schedule_closed(sim, id, 1 - side, arrival(sim, stream, 1 - side), why);
+}
+
+void net_close(struct sim *sim, uint32_t actor, uint32_t peer, const char *why)
+{
+    int32_t id = sim->actors[actor].slot[peer];
+    if (id < 0)
+        return;
+    const struct stream *stream = &sim->streams[id];
+    int side = stream->actor[0] == actor && stream->peer[0] == (int32_t)peer ? 0 : 1;
+    give_up(sim, (uint32_t)id, side, why);
+}
+
+/* The connection breaks: what is under way is lost, each side learns it in its own time. */
+void net_reset(struct sim *sim, uint32_t id, const char *why)
+{
+    struct stream *stream = &sim->streams[id];
+    if (stream->broken)
+        return;
+    stream->broken = true;
+    for (int side = 0; side < 2; side++)
+        schedule_closed(sim, id, side, sim->now + sim_delay(sim), why);
+}
+
+void net_process_died(struct sim *sim, uint32_t process)
+{
+    for (uint32_t id = 0; id < sim->stream_count; id++)
+        for (int side = 0; side < 2; side++)
+            if (end_of(sim, &sim->streams[id], side)->process == process && !sim->streams[id].ended[side]) {
+                sim->streams[id].ended[side] = true;
+                net_reset(sim, id, "connection reset by peer");
+            }
+}
+
+static void closed(struct sim *sim, const struct sim_event *event)
+{
+    struct stream *stream = &sim->streams[event->stream];
+    uint32_t side = event->side;
+    if (stream->ended[side])
+        return;
+    stream->ended[side] = true;
+    stream->broken = true;
+    struct actor *actor = end_of(sim, stream, (int)side);
+    if (!actor->running || stream->peer[side] < 0)
+        return;
+    uint32_t peer = (uint32_t)stream->peer[side];
+    if (actor->slot[peer] != (int32_t)event->stream)
+        return;
+    actor->slot[peer] = -1;
+    struct weir_event out = {.kind = WEIR_ON_CLOSED, .peer = peer, .text = event->text};
+    cluster_step(sim, stream->actor[side], &out);
+}
+
+/* The first message of an accepted stream must be Hello: whose slot it is. False: refused. */
+static bool admit(struct sim *sim, const struct sim_event *event)
+{
+    struct stream *stream = &sim->streams[event->stream];
+    struct actor *actor = end_of(sim, stream, 1);
+    const struct weir_message_body *body = &event->parcel.body;
+    uint32_t peer = 0;
+    const char *reason = "the first message is no Hello";
+    bool differs;
+    bool ok = body->type == WEIR_HELLO &&
+              (actor->kind == ACTOR_CHIEF ? weir_chief_admit(actor->core, &body->hello, &peer, &reason, &differs)
+                                          : weir_ps_lane_admit(actor->core, &body->hello, &peer, &reason));
+    if (!ok) {
+        sim_fail(sim, "a node of the cluster was refused: %s", reason);
+        return false;
+    }
+    if (actor->slot[peer] >= 0) { /* the peer came back before we learned that its stream broke */
+        uint32_t old = (uint32_t)actor->slot[peer];
+        net_reset(sim, old, "replaced by a newer stream");
+        struct sim_event end = {.stream = old, .side = 1};
+        snprintf(end.text, sizeof end.text, "replaced by a newer stream");
+        closed(sim, &end);
+    }
+    stream->peer[1] = (int32_t)peer;
+    actor->slot[peer] = (int32_t)event->stream;
+    return true;
+}
+
+static void deliver(struct sim *sim, struct sim_event *event)
+{
+    struct stream *stream = &sim->streams[event->stream];
+    struct actor *actor = end_of(sim, stream, (int)event->side);
+    if (stream->broken || stream->ended[event->side] || !actor->running)
+        return;
+    if (event->side == 1 && stream->peer[1] < 0 && !admit(sim, event))
+        return;
+    struct weir_event out = {
+        .kind = WEIR_ON_MESSAGE,
+        .peer = (uint32_t)stream->peer[event->side],
+        .body = &event->parcel.body,
+        .payload = event->parcel.payload,
+    };
+    if (event->parcel.payload) {
+        uint32_t chunk = event->parcel.body.type == WEIR_CONTRIBUTION ? event->parcel.body.contribution.chunk
+                                                                       : event->parcel.body.weights.chunk;
+        out.payload_bytes = 4 * (uint64_t)weir_layout_elements(&sim->layout, chunk);
+    }
+    event->parcel.payload = 0; /* the core's now */
+    cluster_step(sim, stream->actor[event->side], &out);
+}
+
+void net_event(struct sim *sim, struct sim_event *event)
+{
+    struct stream *stream = &sim->streams[event->stream];
+    switch (event->kind) {
+    case ACCEPT:
+        if (!stream->broken)
+            accept(sim, event->stream);
+        break;
+    case OPENED:
+        if (!stream->broken && !stream->ended[0] && end_of(sim, stream, 0)->running) {
+            struct weir_event out = {.kind = WEIR_ON_OPENED, .peer = (uint32_t)stream->peer[0]};
+            cluster_step(sim, stream->actor[0], &out);
+        }
+        break;
+    case SENT: {
+        struct actor *actor = end_of(sim, stream, (int)event->side);
+        int32_t peer = stream->peer[event->side];
+        if (stream->broken || stream->ended[event->side] || !actor->running || peer < 0 ||
+            actor->slot[peer] != (int32_t)event->stream)
+            break;
+        struct weir_event out = {.kind = WEIR_ON_SENT, .peer = (uint32_t)peer};
+        cluster_step(sim, stream->actor[event->side], &out);
+        break;
+    }
+    case DELIVER:
+        deliver(sim, event);
+        break;
+    case CLOSED:
+        closed(sim, event);
+        break;
+    default:
+        assert(!"no event of a stream");
+    }
+}
