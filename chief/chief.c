@@ -103,7 +103,8 @@ bool weir_chief_admit(const struct weir_chief *chief, const struct weir_hello *h
         if (*job_differs)
             return false;
         *reason = "another process has that role and index already: it was restarted, or the address is used twice";
-        return chief->state == WEIR_CHIEF_GATHERING || chief->members[m].incarnation == hello->incarnation;
+        return chief->state == WEIR_CHIEF_GATHERING || chief->members[m].incarnation == 0 ||
+               chief->members[m].incarnation == hello->incarnation;
     }
     *reason = "its role and index are not in the chief's TF_CONFIG";
     return false;
@@ -172,12 +173,11 @@ static void try_begin(struct weir_chief *chief, uint64_t now_ns, struct weir_act
     for (uint32_t m = 0; m < chief->member_count; m++)
         if (!chief->members[m].up)
             return;
-    chief->nodes[0] = (struct weir_view_node){
-        WEIR_NODE_CHIEF, chief->config.hello.index, chief->config.hello.incarnation, chief->config.hello.address};
+    chief->nodes[0] = (struct weir_view_node){WEIR_NODE_CHIEF, chief->config.hello.index,
+                                              chief->config.hello.incarnation, chief->config.hello.address};
     for (uint32_t m = 0; m < chief->member_count; m++)
-        chief->nodes[m + 1] =
-            (struct weir_view_node){chief->config.members[m].role, chief->config.members[m].index,
-                                    chief->members[m].incarnation, chief->config.members[m].address};
+        chief->nodes[m + 1] = (struct weir_view_node){chief->config.members[m].role, chief->config.members[m].index,
+                                                      chief->members[m].incarnation, chief->config.members[m].address};
     move(chief, WEIR_CHIEF_TRAINING);
     publish(chief, WEIR_VIEW_RUNNING, actions);
     weir_chief_fetch_start(chief, now_ns, actions);

@@ -5,8 +5,8 @@
  * chief's own stream to lane l of server k is slot members + k * lanes + l; observers' control streams have the slots
  * after that.
  *
- * End: at the stop record it fetches every chunk (weights, then slots) at the last version, asks for WEIR_DO_RESULTS, and only
- * then sends View(finished); it stops when all have left.
+ * End: at the stop record it fetches every chunk (weights, then slots) at the last version, asks for WEIR_DO_RESULTS,
+ * and only then sends View(finished); it stops when all have left.
  */
 #ifndef WEIR_CHIEF_CHIEF_H
 #define WEIR_CHIEF_CHIEF_H
@@ -29,14 +29,14 @@ enum weir_chief_state {
 
 struct weir_chief_member {
     enum weir_node_role role;
-    uint32_t index;      /* as in TF_CONFIG */
-    const char *name;    /* "worker/1 at 127.0.0.1:2224" */
+    uint32_t index;   /* as in TF_CONFIG */
+    const char *name; /* "worker/1 at 127.0.0.1:2224" */
     const char *address;
 };
 
 struct weir_chief_config {
-    struct weir_hello hello; /* what the chief says of itself on its streams */
-    const char *name;        /* "chief/0 at 127.0.0.1:2222" */
+    struct weir_hello hello;                 /* what the chief says of itself on its streams */
+    const char *name;                        /* "chief/0 at 127.0.0.1:2222" */
     const struct weir_chief_member *members; /* servers first, then workers, each by index */
     uint32_t servers, workers;
     uint32_t replicas;

@@ -12,13 +12,13 @@ struct member {
     struct weir_heartbeat heartbeat;
 };
 
-/* The chief's stream to one lane of one server: records (the first lane of the first server), and at the end every chunk of
- * that lane, part by part. */
+/* The chief's stream to one lane of one server: records (the first lane of the first server), and at the end every
+ * chunk of that lane, part by part. */
 struct fetch_stream {
     struct weir_link link;
     char name[160];
-    uint32_t chunks;       /* of that lane */
-    uint32_t asked, got;   /* of chunks * (1 + slots) pieces, in order */
+    uint32_t chunks;     /* of that lane */
+    uint32_t asked, got; /* of chunks * (1 + slots) pieces, in order */
 };
 
 struct weir_chief {

@@ -49,8 +49,7 @@ const char *weir_chunk_contribution(struct weir_chunk *chunk, const struct weir_
     struct weir_tree_node node = {contribution->level, contribution->index};
     uint64_t replaced[WEIR_REPLICAS_MAX];
     size_t replaced_count;
-    if (weir_tree_add(&chunk->tree, node, contribution->empty, payload, replaced, &replaced_count) ==
-        WEIR_TREE_DROPPED)
+    if (weir_tree_add(&chunk->tree, node, contribution->empty, payload, replaced, &replaced_count) == WEIR_TREE_DROPPED)
         weir_actions_release(actions, payload);
     for (size_t i = 0; i < replaced_count; i++)
         weir_actions_release(actions, replaced[i]);

@@ -36,8 +36,9 @@ static inline bool weir_chunk_covered(const struct weir_chunk *chunk)
     return chunk->state != WEIR_CHUNK_COLLECTING;
 }
 
-/* Takes a contribution and its payload, or drops it: then, and for what it replaces, appends WEIR_DO_RELEASE. The first of a
- * step frees the version before (invariant 8). Returns NULL, or what is wrong with it (the payload is released, too). */
+/* Takes a contribution and its payload, or drops it: then, and for what it replaces, appends WEIR_DO_RELEASE. The first
+ * of a step frees the version before (invariant 8). Returns NULL, or what is wrong with it (the payload is released,
+ * too). */
 const char *weir_chunk_contribution(struct weir_chunk *chunk, const struct weir_contribution *contribution,
                                     uint64_t payload, uint64_t payload_bytes, struct weir_actions *actions);
 /* After a contribution: true, once, when the tree became complete: the owner says Covered. `gated`: WEIR_DO_SUM is

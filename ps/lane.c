@@ -112,8 +112,7 @@ static void on_record(struct weir_ps_lane *lane, const struct weir_event *event,
     if (!weir_ps_record_keep(lane, record))
         return;
     if (event->kind == WEIR_ON_MESSAGE && lane->config.layout.lanes > 1) {
-        struct weir_action *action =
-            weir_actions_tell(actions, WEIR_ACTOR_LANES, lane->config.lane, WEIR_ON_RECORD);
+        struct weir_action *action = weir_actions_tell(actions, WEIR_ACTOR_LANES, lane->config.lane, WEIR_ON_RECORD);
         action->has_body = true;
         action->body = *event->body;
     }
@@ -273,8 +272,8 @@ void weir_ps_lane_step(struct weir_ps_lane *lane, const struct weir_event *event
     switch (event->kind) {
     case WEIR_ON_START:
         if (lane->config.lane == 0 && lane->config.self != 0)
-            weir_link_start(&lane->recorder, recorder_peer(lane), lane->config.recorder_name,
-                            lane->config.patience_ns, event->now_ns, &lane->link_counts, actions);
+            weir_link_start(&lane->recorder, recorder_peer(lane), lane->config.recorder_name, lane->config.patience_ns,
+                            event->now_ns, &lane->link_counts, actions);
         break;
     case WEIR_ON_OPENED:
         weir_link_opened(&lane->recorder);

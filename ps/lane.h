@@ -1,11 +1,12 @@
 /* A lane of a parameter server: its chunks, their gates, and its streams. A pure core (protocol/core.h).
  *
- * Peers: worker w is slot w; parameter server k is slot workers + k; the chief is slot workers + servers; observers have
- * the slots after that. Lane 0 of every server but the first connects to lane 0 of the first, whose recorder makes
+ * Peers: worker w is slot w; parameter server k is slot workers + k; the chief is slot workers + servers; observers
+ * have the slots after that. Lane 0 of every server but the first connects to lane 0 of the first, whose recorder makes
  * the record; all other streams are opened by the others.
  *
- * Payloads. In: contributions. Out: WEIR_DO_SEND of a Weights body sends version `version` of part `part` of its chunk (part
- * 0: weights; s + 1: optimizer slot s); the interpreter refers to the buffer until it is sent, also after WEIR_DO_FREE.
+ * Payloads. In: contributions. Out: WEIR_DO_SEND of a Weights body sends version `version` of part `part` of its chunk
+ * (part 0: weights; s + 1: optimizer slot s); the interpreter refers to the buffer until it is sent, also after
+ * WEIR_DO_FREE.
  */
 #ifndef WEIR_PS_LANE_H
 #define WEIR_PS_LANE_H
@@ -22,12 +23,12 @@ struct weir_ps_lane;
 struct weir_ps_lane_config {
     uint64_t generation, view, incarnation;
     const char *job_hash, *numerics;
-    uint32_t self, lane;       /* position among the servers of the view */
+    uint32_t self, lane;         /* position among the servers of the view */
     uint32_t workers, observers; /* observers: how many at once */
     uint32_t replicas;
     struct weir_layout layout;
     bool gated;
-    uint32_t variables; /* gated jobs with a verdict per variable; else 0 */
+    uint32_t variables;     /* gated jobs with a verdict per variable; else 0 */
     const uint32_t *pieces; /* gated jobs: number of pieces by chunk */
     uint32_t slots;
     uint64_t first_version;
@@ -49,9 +50,9 @@ struct weir_ps_lane *weir_ps_lane_init(struct weir_arena *arena, const struct we
 bool weir_ps_lane_admit(const struct weir_ps_lane *lane, const struct weir_hello *hello, uint32_t *peer,
                         const char **reason);
 
-/* Events: ON_START, ON_TIME, ON_OPENED, ON_CLOSED, ON_MESSAGE, ON_SENT, ON_RECORD, ON_PARTIAL (lane 0, from the others),
- * ON_APPLIED, ON_SUMMED. Actions: CONNECT, CLOSE, SEND, TELL (the node: ON_FAILED; the recorder: ON_SEAL, ON_PARTIAL; the
- * other lanes: ON_RECORD; lane 0: ON_PARTIAL), RELEASE, SUM, APPLY, FREE. */
+/* Events: ON_START, ON_TIME, ON_OPENED, ON_CLOSED, ON_MESSAGE, ON_SENT, ON_RECORD, ON_PARTIAL (lane 0, from the
+ * others), ON_APPLIED, ON_SUMMED. Actions: CONNECT, CLOSE, SEND, TELL (the node: ON_FAILED; the recorder: ON_SEAL,
+ * ON_PARTIAL; the other lanes: ON_RECORD; lane 0: ON_PARTIAL), RELEASE, SUM, APPLY, FREE. */
 void weir_ps_lane_step(struct weir_ps_lane *lane, const struct weir_event *event, struct weir_actions *actions);
 uint64_t weir_ps_lane_deadline(const struct weir_ps_lane *lane);
 

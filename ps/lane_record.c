@@ -75,8 +75,7 @@ const struct weir_record *weir_ps_record_verdict(const struct weir_ps_lane *lane
     return find(lane->verdict, step + 1);
 }
 
-const struct weir_record *weir_ps_record_after(const struct weir_ps_lane *lane, bool has, uint64_t step,
-                                               uint32_t round)
+const struct weir_record *weir_ps_record_after(const struct weir_ps_lane *lane, bool has, uint64_t step, uint32_t round)
 {
     if (!lane->newest.valid)
         return NULL;

@@ -62,7 +62,7 @@ static void note_lacking(struct weir_ps_lane *lane, struct stream *stream, const
         const struct weir_chunk *chunk = &lane->chunks[i];
         /* Both sides list chunks in the same order, so the i-th entry is it, as a rule. */
         uint64_t held = i < hello->held_count && hello->held[i].chunk == chunk->id ? hello->held[i].version
-                                                                                  : version_held(hello, chunk->id);
+                                                                                   : version_held(hello, chunk->id);
         uint8_t what = weir_chunk_covered(chunk) ? PENDING_COVERED : 0;
         if (held == WEIR_NO_VERSION || held < chunk->version) {
             what |= PENDING_NEW;
@@ -160,9 +160,8 @@ static bool send_record(struct weir_ps_lane *lane, uint32_t peer, struct weir_ac
 {
     struct stream *stream = &lane->streams[peer];
     const struct weir_record *record =
-        stream->records
-            ? weir_ps_record_after(lane, stream->has_record, stream->record_step, stream->record_round)
-            : NULL;
+        stream->records ? weir_ps_record_after(lane, stream->has_record, stream->record_step, stream->record_round)
+                        : NULL;
     if (!record)
         return false;
     weir_actions_send(actions, peer, WEIR_RECORD)->record = *record;
@@ -216,8 +215,7 @@ void weir_ps_stream_pump_all(struct weir_ps_lane *lane, struct weir_actions *act
         weir_ps_stream_pump(lane, peer, actions);
 }
 
-bool weir_ps_stream_fetch(struct weir_ps_lane *lane, uint32_t peer, const struct weir_fetch *fetch,
-                          const char **reason)
+bool weir_ps_stream_fetch(struct weir_ps_lane *lane, uint32_t peer, const struct weir_fetch *fetch, const char **reason)
 {
     const struct weir_layout *layout = &lane->config.layout;
     struct stream *stream = &lane->streams[peer];

@@ -1,9 +1,9 @@
 /* The recorder: makes the record of the next (step, round) from its predecessor and all Seals (and Partials) of it.
  *
  * It runs on lane 0 of the first parameter server, and is told Seals and Partials by that lane, duplicates and old ones
- * included. It tells every new record to all lanes of its process; lane 0 sends it on. The arithmetic is a pure function of
- * what was sealed: totals are added along the sum tree in double, so that the record's bits do not depend on
- * who hosted what.
+ * included. It tells every new record to all lanes of its process; lane 0 sends it on. The arithmetic is a pure
+ * function of what was sealed: totals are added along the sum tree in double, so that the record's bits do not depend
+ * on who hosted what.
  */
 #ifndef WEIR_PS_RECORDER_H
 #define WEIR_PS_RECORDER_H

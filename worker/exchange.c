@@ -17,11 +17,11 @@ struct pulled_chunk {
 struct holder {
     struct weir_link link;
     uint32_t unsent;
-    uint32_t count;   /* chunks of this lane at this server */
-    uint32_t lowest;  /* position of the first chunk that is not covered */
-    uint32_t next;    /* position of the chunk to send next, and which of its nodes */
+    uint32_t count;  /* chunks of this lane at this server */
+    uint32_t lowest; /* position of the first chunk that is not covered */
+    uint32_t next;   /* position of the chunk to send next, and which of its nodes */
     uint32_t next_node;
-    bool seals_sent;  /* lane 0, first server */
+    bool seals_sent; /* lane 0, first server */
 };
 
 struct weir_exchange {
@@ -69,8 +69,8 @@ struct weir_exchange *weir_exchange_init(struct weir_arena *arena, const struct 
     exchange->held = weir_arena_take(arena, exchange->chunk_count, sizeof(struct weir_held));
     for (uint32_t k = 0; k < layout->servers; k++)
         for (uint32_t i = 0; i < exchange->holders[k].count; i++)
-            exchange->chunks[exchange->first[k] + i] = (struct pulled_chunk){
-                .id = weir_layout_chunk(layout, k, config->lane, i), .held = WEIR_NO_VERSION};
+            exchange->chunks[exchange->first[k] + i] =
+                (struct pulled_chunk){.id = weir_layout_chunk(layout, k, config->lane, i), .held = WEIR_NO_VERSION};
     uint32_t first, count;
     weir_layout_hosted(config->self, config->replicas, config->workers, &first, &count);
     exchange->node_count = weir_tree_cover(config->replicas, first, count, exchange->nodes);
@@ -242,7 +242,8 @@ static void on_weights(struct weir_exchange *exchange, const struct weir_event *
     if (!chunk || weights->part != 0 || event->payload_bytes != bytes ||
         (!first && weights->version > chunk->held + 1)) {
         weir_actions_release(actions, event->payload);
-        fail(exchange, "a server sent weights that were not to come: unknown chunk, wrong length, or a version left out",
+        fail(exchange,
+             "a server sent weights that were not to come: unknown chunk, wrong length, or a version left out",
              actions);
         return;
     }
@@ -378,8 +379,7 @@ static void on_start(struct weir_exchange *exchange, uint64_t now_ns, struct wei
                             exchange->config.patience_ns, now_ns, &exchange->link_counts, actions);
     if (exchange->chunk_count == 0) { /* vacuously, at any version */
         exchange->told_held = WEIR_NO_VERSION - 1;
-        weir_actions_tell(actions, WEIR_ACTOR_WORKER, exchange->config.lane, WEIR_ON_HOLDS)->step =
-            exchange->told_held;
+        weir_actions_tell(actions, WEIR_ACTOR_WORKER, exchange->config.lane, WEIR_ON_HOLDS)->step = exchange->told_held;
     }
 }
 

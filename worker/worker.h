@@ -1,7 +1,8 @@
 /* The worker's step: waits for a record and all chunks of its version, computes, and waits for the next. A pure core.
  *
- * It runs on the thread of lane 0. What it computes with is of one version: WEIR_DO_COMPUTE of (step, round) is asked for only
- * when every lane holds all its chunks at version `step` and the record of (step, round) is there (invariant 3).
+ * It runs on the thread of lane 0. What it computes with is of one version: WEIR_DO_COMPUTE of (step, round) is asked
+ * for only when every lane holds all its chunks at version `step` and the record of (step, round) is there (invariant
+ * 3).
  */
 #ifndef WEIR_WORKER_WORKER_H
 #define WEIR_WORKER_WORKER_H
@@ -24,8 +25,8 @@ struct weir_worker_config {
 
 struct weir_worker *weir_worker_init(struct weir_arena *arena, const struct weir_worker_config *config);
 
-/* Events: ON_START, ON_HOLDS, ON_RECORD, ON_COMPUTED. Actions: COMPUTE (body: the record). The interpreter tells Seals and
- * readiness to the lanes by itself, as the computation comes to them. */
+/* Events: ON_START, ON_HOLDS, ON_RECORD, ON_COMPUTED. Actions: COMPUTE (body: the record). The interpreter tells Seals
+ * and readiness to the lanes by itself, as the computation comes to them. */
 void weir_worker_step(struct weir_worker *worker, const struct weir_event *event, struct weir_actions *actions);
 
 /* The step that is computed or waited for. */

@@ -1,12 +1,13 @@
 /* How the pure cores talk to the world: events in, actions out.
  *
- * A core is `step(core, event, actions)` and `deadline(core)`. It reads no clock: events carry the time. It does nothing
- * itself: it appends actions, which the runtime (common/runtime) or the simulator (tests/sim) carries out in order, before
- * it gives the core its next event. When now >= deadline(core), the core is given WEIR_ON_TIME.
+ * A core is `step(core, event, actions)` and `deadline(core)`. It reads no clock: events carry the time. It does
+ * nothing itself: it appends actions, which the runtime (common/runtime) or the simulator (tests/sim) carries out in
+ * order, before it gives the core its next event. When now >= deadline(core), the core is given WEIR_ON_TIME.
  *
- * Peers are slots of the core: numbers that it defines (its header says which). At most one stream stands behind a slot:
- * before the Hello of a new one the core is given WEIR_ON_CLOSED for the old one, of which no further event comes. Payloads are handles that the interpreter gives out; a
- * core that gets one owns it until it appends WEIR_DO_RELEASE for it or passes it on in an action that says so.
+ * Peers are slots of the core: numbers that it defines (its header says which). At most one stream stands behind a
+ * slot: before the Hello of a new one the core is given WEIR_ON_CLOSED for the old one, of which no further event
+ * comes. Payloads are handles that the interpreter gives out; a core that gets one owns it until it appends
+ * WEIR_DO_RELEASE for it or passes it on in an action that says so.
  */
 #ifndef WEIR_PROTOCOL_CORE_H
 #define WEIR_PROTOCOL_CORE_H
@@ -57,10 +58,10 @@ struct weir_event {
 enum weir_actor { WEIR_ACTOR_NODE, WEIR_ACTOR_WORKER, WEIR_ACTOR_RECORDER, WEIR_ACTOR_LANE, WEIR_ACTOR_LANES };
 
 enum weir_action_kind {
-    WEIR_DO_CONNECT,  /* open a stream to peer */
-    WEIR_DO_CLOSE,    /* close peer's stream; text: why. No event follows */
-    WEIR_DO_SEND,     /* body to peer; payload by what the body names (weights, gradient): see each core */
-    WEIR_DO_TELL,     /* `event` (kind, body, numbers of it) to `actor` of this process; LANES: to all lanes but `lane` */
+    WEIR_DO_CONNECT, /* open a stream to peer */
+    WEIR_DO_CLOSE,   /* close peer's stream; text: why. No event follows */
+    WEIR_DO_SEND,    /* body to peer; payload by what the body names (weights, gradient): see each core */
+    WEIR_DO_TELL, /* `event` (kind, body, numbers of it) to `actor` of this process; LANES: to all lanes but `lane` */
     WEIR_DO_RELEASE,  /* the payload handle is no longer needed */
     WEIR_DO_APPLY,    /* chunk: make version step + 1 from version step; see ps/lane.h */
     WEIR_DO_SUM,      /* chunk: sum the contributions of `step` */
@@ -84,7 +85,7 @@ struct weir_action {
     const double *numbers;
     size_t number_count;
     const struct weir_tree *tree; /* SUM, and APPLY of jobs that are not gated: what to sum, in which shape */
-    bool skip;                /* APPLY: version step + 1 is version step unchanged */
+    bool skip;                    /* APPLY: version step + 1 is version step unchanged */
     const struct weir_record *record, *verdict; /* APPLY: records of step and (gated) step + 1 */
     int code;
     const char *text;

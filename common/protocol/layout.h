@@ -1,9 +1,9 @@
 /* The flat parameter space, cut into chunks, and where each chunk lives.
  *
  * All variables lie end to end (padded to 64 bytes each) in one flat array of floats. Chunk c holds the floats
- * [c * chunk_elements, (c + 1) * chunk_elements), the last one what remains. Chunks are dealt to the parameter servers in
- * turn, and on each server to its lanes in turn: server c mod K, lane (c / K) mod L. So servers differ by at most one
- * chunk, and every layer is spread over all of them.
+ * [c * chunk_elements, (c + 1) * chunk_elements), the last one what remains. Chunks are dealt to the parameter servers
+ * in turn, and on each server to its lanes in turn: server c mod K, lane (c / K) mod L. So servers differ by at most
+ * one chunk, and every layer is spread over all of them.
  */
 #ifndef WEIR_PROTOCOL_LAYOUT_H
 #define WEIR_PROTOCOL_LAYOUT_H

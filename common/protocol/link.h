@@ -1,7 +1,7 @@
 /* The connecting side of a stream: opens it, greets, opens it again when it breaks, and knows since when it is down.
  *
- * A part of a core, not a core: the owner passes events of its peer on, sends Hello when told to, and ends the job (in this
- * version) when the link has been down for longer than its patience.
+ * A part of a core, not a core: the owner passes events of its peer on, sends Hello when told to, and ends the job (in
+ * this version) when the link has been down for longer than its patience.
  */
 #ifndef WEIR_PROTOCOL_LINK_H
 #define WEIR_PROTOCOL_LINK_H
@@ -21,12 +21,12 @@ enum weir_link_state {
 struct weir_link {
     uint32_t peer;
     uint8_t state;
-    bool used;             /* false until weir_link_start */
-    uint64_t patience_ns;  /* how long it may be down */
-    uint64_t retry_at_ns;  /* IDLE */
+    bool used;            /* false until weir_link_start */
+    uint64_t patience_ns; /* how long it may be down */
+    uint64_t retry_at_ns; /* IDLE */
     uint64_t down_since_ns;
-    const char *name;      /* "ps/1 at 127.0.0.1:2222"; the owner's */
-    char error[160];       /* why it is down, "" if never tried */
+    const char *name; /* "ps/1 at 127.0.0.1:2222"; the owner's */
+    char error[160];  /* why it is down, "" if never tried */
     struct weir_machine_counts *counts;
 };
 

@@ -1,7 +1,7 @@
 /* A checked state machine: the allowed transitions are rows of a table, and each use of one is counted.
  *
- * A move that is not in the table is a bug and stops the process. The simulator sums the counts and fails when a row was
- * never used, so that no transition goes untested.
+ * A move that is not in the table is a bug and stops the process. The simulator sums the counts and fails when a row
+ * was never used, so that no transition goes untested.
  */
 #ifndef WEIR_PROTOCOL_MACHINE_H
 #define WEIR_PROTOCOL_MACHINE_H

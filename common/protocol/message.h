@@ -179,9 +179,9 @@ struct weir_record {
     uint64_t epoch;       /* 0-based; of the step, or of the epoch that validation follows */
     uint64_t iterations;  /* updates so far */
     double learning_rate; /* for this step's update */
-    bool skip;            /* verdict on step - 1: its gradient was not finite, every chunk stays as it is (gated jobs) */
-    double scale;         /* verdict on step - 1: factor for the summed gradient (global_clipnorm); 1 for none */
-    const double *norms;  /* verdict on step - 1: clipnorm's factor by variable; NULL for none */
+    bool skip;           /* verdict on step - 1: its gradient was not finite, every chunk stays as it is (gated jobs) */
+    double scale;        /* verdict on step - 1: factor for the summed gradient (global_clipnorm); 1 for none */
+    const double *norms; /* verdict on step - 1: clipnorm's factor by variable; NULL for none */
     size_t norm_count;
     struct weir_totals train;                       /* the epoch so far */
     struct weir_totals validation;                  /* the running validation so far */

@@ -1,8 +1,8 @@
-/* A member of the cluster: joins the chief, says that it lives, gets the view, leaves when told to. A pure core, one per
- * process beside its lanes (a parameter server's or a worker's).
+/* A member of the cluster: joins the chief, says that it lives, gets the view, leaves when told to. A pure core, one
+ * per process beside its lanes (a parameter server's or a worker's).
  *
- * Peer 0 is the chief's control stream. WEIR_DO_SEND of a Heartbeat: the interpreter fills in what it measures (pid, CPU,
- * bytes, ...).
+ * Peer 0 is the chief's control stream. WEIR_DO_SEND of a Heartbeat: the interpreter fills in what it measures (pid,
+ * CPU, bytes, ...).
  */
 #ifndef WEIR_PROTOCOL_NODE_H
 #define WEIR_PROTOCOL_NODE_H

@@ -1,7 +1,7 @@
 /* The fixed binary tree over replica numbers: the one shape in which a step's gradients are summed.
  *
- * Node (level, index) covers the replicas [index * 2^level, min((index + 1) * 2^level, R)). Two names can cover the same
- * replicas when R cuts a node short; they mean the same sum. A set of held nodes is kept disjoint: an arrival
+ * Node (level, index) covers the replicas [index * 2^level, min((index + 1) * 2^level, R)). Two names can cover the
+ * same replicas when R cuts a node short; they mean the same sum. A set of held nodes is kept disjoint: an arrival
  * below a held node is dropped, one above replaces what it covers. Empty and missing children pass the other through.
  */
 #ifndef WEIR_PROTOCOL_TREE_H

@@ -1,5 +1,5 @@
-/* The model that judges. It computes what a job must come to, step by step and in one place, from nothing but the job: it
- * shares no code with the cores, not even the sum tree, which it walks level by level instead of from the top.
+/* The model that judges. It computes what a job must come to, step by step and in one place, from nothing but the job:
+ * it shares no code with the cores, not even the sum tree, which it walks level by level instead of from the top.
  *
  * A gradient is a hash of (step, replica, chunk, all weights that it was computed with): a torn pull, a lost or
  * doubled contribution, or another shape of the sum makes another number, and every version after it too.
@@ -336,6 +336,15 @@ void check_compute(struct sim *sim, uint32_t process, uint64_t step)
                      (unsigned long long)step, c, (unsigned long long)worker->version[step & 1][c]);
 }
 
+/* Whether a process that failed says why: it names whom the cluster lost, or who was told to stop, or what failed. */
+static bool names_the_cause(const struct sim *sim, const struct process *process)
+{
+    return (sim->killed_at && strstr(process->reason, sim->processes[sim->killed].name)) ||
+           (sim->signal_came && strstr(process->reason, sim->processes[sim->signalled].name)) ||
+           (sim->config.no_results && strstr(process->reason, "no space left")) ||
+           (!sim->processes[0].alive && strstr(process->reason, "chief/0 could not be reached")); /* came too late */
+}
+
 void check_end(struct sim *sim)
 {
     for (uint32_t p = 0; p < sim->process_count; p++) {
@@ -344,11 +353,8 @@ void check_end(struct sim *sim)
             continue;
         if (!process->exited)
             sim_fail(sim, "invariant 5: %s never came to an end", process->name);
-        else if (sim->killed_at == 0 && process->code != 0)
-            sim_fail(sim, "%s failed though nothing died: %s", process->name, process->reason);
-        else if (process->code != 0 && !strstr(process->reason, sim->processes[sim->killed].name))
-            sim_fail(sim, "%s does not name the lost %s: %s", process->name, sim->processes[sim->killed].name,
-                     process->reason);
+        else if (process->code != 0 && !names_the_cause(sim, process))
+            sim_fail(sim, "%s failed without naming the cause: %s", process->name, process->reason);
     }
     if (sim->processes[0].exited && sim->processes[0].code == 0) {
         sim->coverage->finished++;

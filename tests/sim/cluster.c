@@ -56,9 +56,13 @@ static uint32_t add_actor(struct sim *sim, enum actor_kind kind, uint32_t proces
 
 static struct weir_hello hello_of(enum weir_node_role role, uint32_t index, uint64_t incarnation)
 {
-    return (struct weir_hello){
-        .role = role, .index = index, .incarnation = incarnation, .job_hash = HASH, .numerics = "", .address = "",
-        .canonical = ""};
+    return (struct weir_hello){.role = role,
+                               .index = index,
+                               .incarnation = incarnation,
+                               .job_hash = HASH,
+                               .numerics = "",
+                               .address = "",
+                               .canonical = ""};
 }
 
 static void build_chief(struct sim *sim)
@@ -160,8 +164,7 @@ static void build_worker_lanes(struct sim *sim, uint32_t process)
             .server_names = sim->server_names,
             .patience_ns = 5000 * MS,
         };
-        uint32_t a =
-            add_actor(sim, ACTOR_EXCHANGE, process, l, config->servers, weir_exchange_actions_max(&exchange));
+        uint32_t a = add_actor(sim, ACTOR_EXCHANGE, process, l, config->servers, weir_exchange_actions_max(&exchange));
         sim->actors[a].core = weir_exchange_init(&sim->arena, &exchange);
     }
     struct weir_worker_config worker = {.lanes = config->lanes, .stands_by = count == 0};
@@ -338,6 +341,19 @@ void cluster_kill(struct sim *sim, uint32_t process)
         if (sim->actors[a].process == process)
             sim->actors[a].running = false;
     net_process_died(sim, process);
+}
+
+/* As SIGTERM does. */
+void cluster_signal(struct sim *sim, uint32_t process)
+{
+    const struct process *p = &sim->processes[process];
+    uint32_t actor = actor_of(sim, process, p->kind == CHIEF ? ACTOR_CHIEF : ACTOR_NODE, 0);
+    if (!p->alive || !sim->actors[actor].running)
+        return;
+    sim_say(sim, "%s is told to stop", p->name);
+    sim->signal_came = true;
+    struct weir_event event = {.kind = WEIR_ON_FAILED, .text = "told to stop"};
+    cluster_step(sim, actor, &event);
 }
 
 static void add_counts(struct weir_machine_counts *to, const struct weir_machine_counts *from)

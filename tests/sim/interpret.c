@@ -330,7 +330,8 @@ void interpret(struct sim *sim, uint32_t id, const struct weir_action *action)
         break;
     case WEIR_DO_RESULTS:
         sim_say(sim, "chief/0 has fetched the result");
-        tell(sim, id, WEIR_ON_RESULTS, sim_delay(sim));
+        snprintf(tell(sim, id, WEIR_ON_RESULTS, sim_delay(sim))->text, 200, "%s",
+                 sim->config.no_results ? "weights.safetensors: no space left" : "");
         break;
     case WEIR_DO_STOP:
         stop_process(sim, id, action);

@@ -32,6 +32,8 @@ static void draw_config(struct sim *sim)
     config->delay_max_ns = (1 + sim_below(sim, 10)) * MS / 2;
     config->reset_per_mille = sim_below(sim, 3) ? sim_below(sim, 8) : 0;
     config->kill = sim_below(sim, 4) == 0;
+    config->signal = sim_below(sim, 6) == 0;
+    config->no_results = sim_below(sim, 20) == 0;
 }
 
 static void golden_config(struct sim_config *config)
@@ -112,6 +114,9 @@ static void run(struct sim *sim)
         case TIMER:
             cluster_timer(sim, event);
             break;
+        case SIGNAL:
+            cluster_signal(sim, (uint32_t)sim->signalled);
+            break;
         case KILL:
             cluster_kill(sim, (uint32_t)sim->killed);
             break;
@@ -130,7 +135,8 @@ static void drain(struct sim *sim)
     bool failed = sim->failed;
     while ((event = sim_next(sim)))
         sim_done(sim, event);
-    if (!failed && sim->payloads_alive && sim->killed_at == 0)
+    bool finished = sim->processes[0].exited && sim->processes[0].code == 0 && sim->killed_at == 0;
+    if (!failed && finished && sim->payloads_alive)
         sim_fail(sim, "%u payloads were never released", sim->payloads_alive);
 }
 
@@ -142,7 +148,7 @@ static bool run_seed(uint64_t seed, bool golden, FILE *trace, struct coverage *c
     sim->rng = sim_hash(seed, 11, 13);
     sim->trace = trace;
     sim->coverage = coverage;
-    sim->killed = -1;
+    sim->killed = sim->signalled = -1;
     if (golden)
         golden_config(&sim->config);
     else
@@ -156,6 +162,10 @@ static bool run_seed(uint64_t seed, bool golden, FILE *trace, struct coverage *c
     if (sim->config.kill) {
         sim->killed = (int32_t)sim_below(sim, sim->process_count);
         sim_schedule(sim, sim_random(sim) % (1000 * MS), KILL);
+    }
+    if (sim->config.signal) { /* sometimes just before the kill, so that nobody is there to answer */
+        sim->signalled = (int32_t)sim_below(sim, sim->process_count);
+        sim_schedule(sim, sim_random(sim) % (1000 * MS), SIGNAL);
     }
     run(sim);
     if (!sim->failed)
@@ -180,24 +190,23 @@ static bool run_seed(uint64_t seed, bool golden, FILE *trace, struct coverage *c
 /* ---- report */
 
 static const char *const actor_names[ACTOR_KINDS] = {"chief", "node", "lane", "recorder", "exchange", "worker"};
-static const char *const event_names[WEIR_ON_KINDS] = {"start",   "time",    "opened", "closed", "message", "sent",
-                                                       "record",  "seal",    "partial", "applied", "summed", "ready",
-                                                       "computed", "holds",  "failed", "results"};
+static const char *const event_names[WEIR_ON_KINDS] = {"start",    "time",  "opened",  "closed",  "message", "sent",
+                                                       "record",   "seal",  "partial", "applied", "summed",  "ready",
+                                                       "computed", "holds", "failed",  "results"};
 
 #define EVENT(kind) (1u << (kind))
-#define STREAMS \
-    (EVENT(WEIR_ON_START) | EVENT(WEIR_ON_TIME) | EVENT(WEIR_ON_OPENED) | EVENT(WEIR_ON_CLOSED) | \
+#define STREAMS                                                                                                        \
+    (EVENT(WEIR_ON_START) | EVENT(WEIR_ON_TIME) | EVENT(WEIR_ON_OPENED) | EVENT(WEIR_ON_CLOSED) |                      \
      EVENT(WEIR_ON_MESSAGE) | EVENT(WEIR_ON_SENT))
 /* What each core's header says that it is given. */
 static const uint32_t expected[ACTOR_KINDS] = {
-    [ACTOR_CHIEF] = STREAMS | EVENT(WEIR_ON_RESULTS),
+    [ACTOR_CHIEF] = STREAMS | EVENT(WEIR_ON_RESULTS) | EVENT(WEIR_ON_FAILED),
     [ACTOR_NODE] = STREAMS | EVENT(WEIR_ON_FAILED),
-    [ACTOR_LANE] = STREAMS | EVENT(WEIR_ON_RECORD) | EVENT(WEIR_ON_PARTIAL) | EVENT(WEIR_ON_APPLIED) |
-                   EVENT(WEIR_ON_SUMMED),
+    [ACTOR_LANE] =
+        STREAMS | EVENT(WEIR_ON_RECORD) | EVENT(WEIR_ON_PARTIAL) | EVENT(WEIR_ON_APPLIED) | EVENT(WEIR_ON_SUMMED),
     [ACTOR_RECORDER] = EVENT(WEIR_ON_START) | EVENT(WEIR_ON_SEAL) | EVENT(WEIR_ON_PARTIAL),
     [ACTOR_EXCHANGE] = STREAMS | EVENT(WEIR_ON_READY) | EVENT(WEIR_ON_SEAL),
-    [ACTOR_WORKER] =
-        EVENT(WEIR_ON_START) | EVENT(WEIR_ON_HOLDS) | EVENT(WEIR_ON_RECORD) | EVENT(WEIR_ON_COMPUTED),
+    [ACTOR_WORKER] = EVENT(WEIR_ON_START) | EVENT(WEIR_ON_HOLDS) | EVENT(WEIR_ON_RECORD) | EVENT(WEIR_ON_COMPUTED),
 };
 
 static uint32_t report_events(const struct coverage *coverage)
@@ -208,8 +217,7 @@ static uint32_t report_events(const struct coverage *coverage)
             if (!(expected[a] & EVENT(e)))
                 continue;
             zeros += coverage->events[a][e] == 0;
-            printf("  %-9s %-9s %12llu\n", actor_names[a], event_names[e],
-                   (unsigned long long)coverage->events[a][e]);
+            printf("  %-9s %-9s %12llu\n", actor_names[a], event_names[e], (unsigned long long)coverage->events[a][e]);
         }
     return zeros;
 }

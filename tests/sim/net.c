@@ -203,7 +203,7 @@ static void deliver(struct sim *sim, struct sim_event *event)
     };
     if (event->parcel.payload) {
         uint32_t chunk = event->parcel.body.type == WEIR_CONTRIBUTION ? event->parcel.body.contribution.chunk
-                                                                       : event->parcel.body.weights.chunk;
+                                                                      : event->parcel.body.weights.chunk;
         out.payload_bytes = 4 * (uint64_t)weir_layout_elements(&sim->layout, chunk);
     }
     event->parcel.payload = 0; /* the core's now */

@@ -1,8 +1,8 @@
 /* The simulator: whole clusters of the production cores on one virtual clock.
  *
- * Everything that happens is an entry of one heap, ordered by virtual time; delays, resets and deaths come from one seeded
- * generator, so that a seed names a run. Checkers (check.c) judge what the cores do against a model of the job that
- * shares no code with them. Nothing here reads a real clock but main.c, for its report.
+ * Everything that happens is an entry of one heap, ordered by virtual time; delays, resets and deaths come from one
+ * seeded generator, so that a seed names a run. Checkers (check.c) judge what the cores do against a model of the job
+ * that shares no code with them. Nothing here reads a real clock but main.c, for its report.
  */
 #ifndef WEIR_TESTS_SIM_H
 #define WEIR_TESTS_SIM_H
@@ -37,12 +37,14 @@ struct sim_config {
     uint32_t servers, workers, lanes, chunks, replicas, credit;
     uint32_t steps_per_epoch, epochs, validation_rounds;
     enum weir_gate gate;
-    uint32_t batch, samples; /* samples of an epoch: the last batch is short */
-    uint64_t delay_max_ns;   /* of a message */
+    uint32_t batch, samples;  /* samples of an epoch: the last batch is short */
+    uint64_t delay_max_ns;    /* of a message */
     uint32_t reset_per_mille; /* chance that an event also breaks a stream */
-    bool kill;               /* one process is killed at some moment */
-    bool nonfinite;          /* gated: some steps' gradients are not finite */
-    bool fixed;              /* golden traces: every delay is 1 ms, no faults */
+    bool kill;                /* one process is killed at some moment */
+    bool signal;              /* one process is told to stop at some moment */
+    bool no_results;          /* the chief can't write its results */
+    bool nonfinite;           /* gated: some steps' gradients are not finite */
+    bool fixed;               /* golden traces: every delay is 1 ms, no faults */
 };
 
 enum process_kind { CHIEF, SERVER, WORKER };
@@ -79,10 +81,10 @@ struct actor {
 };
 
 struct stream {
-    uint32_t actor[2]; /* 0: who connected, 1: who accepted */
-    int32_t peer[2];   /* slot at each; -1: no Hello yet, or given up */
-    bool broken;       /* nothing more is delivered */
-    bool ended[2];     /* this side knows */
+    uint32_t actor[2];   /* 0: who connected, 1: who accepted */
+    int32_t peer[2];     /* slot at each; -1: no Hello yet, or given up */
+    bool broken;         /* nothing more is delivered */
+    bool ended[2];       /* this side knows */
     uint64_t last_at[2]; /* when the last message to this side is due: they stay in order */
 };
 
@@ -91,7 +93,7 @@ struct payload {
     uint64_t value, replicas; /* replicas: contributions, a bit each */
 };
 
-enum sim_event_kind { DELIVER, SENT, LOCAL, TIMER, ACCEPT, OPENED, CLOSED, KILL };
+enum sim_event_kind { DELIVER, SENT, LOCAL, TIMER, ACCEPT, OPENED, CLOSED, KILL, SIGNAL };
 
 /* A copied message or local event, with what its pointers point at. */
 struct parcel {
@@ -154,6 +156,8 @@ struct sim {
     bool fetched[MAX_CHUNKS];
     int32_t killed; /* process, or -1 */
     uint64_t killed_at;
+    int32_t signalled; /* process, or -1 */
+    bool signal_came;
     uint64_t rejected_contributions;
     struct coverage *coverage;
     FILE *trace;
@@ -193,6 +197,7 @@ void net_event(struct sim *sim, struct sim_event *event);
 void cluster_build(struct sim *sim);
 void cluster_step(struct sim *sim, uint32_t actor, struct weir_event *event);
 void cluster_kill(struct sim *sim, uint32_t process);
+void cluster_signal(struct sim *sim, uint32_t process);
 void cluster_local(struct sim *sim, struct sim_event *event);
 void cluster_timer(struct sim *sim, struct sim_event *event);
 void cluster_counts(struct sim *sim);
