@@ -187,6 +187,48 @@ static bool admit(struct sim *sim, const struct sim_event *event)
     return true;
 }
 
+/* One line of the story. */
+static void tell_message(struct sim *sim, const struct stream *stream, uint32_t side,
+                         const struct weir_message_body *body)
+{
+    static const char *const types[WEIR_MESSAGE_TYPES] = {
+        [WEIR_HELLO] = "Hello",
+        [WEIR_VIEW] = "View",
+        [WEIR_HEARTBEAT] = "Heartbeat (leaving)",
+        [WEIR_REFUSED] = "Refused",
+        [WEIR_CONTRIBUTION] = "Contribution",
+        [WEIR_SEAL] = "Seal",
+        [WEIR_FETCH] = "Fetch",
+        [WEIR_COVERED] = "Covered",
+        [WEIR_WEIGHTS] = "Weights",
+        [WEIR_GONE] = "Gone",
+        [WEIR_PARTIAL] = "Partial",
+        [WEIR_RECORD] = "Record",
+    };
+    if (!sim->trace || (body->type == WEIR_HEARTBEAT && !body->heartbeat.leaving))
+        return;
+    char what[120] = "";
+    if (body->type == WEIR_CONTRIBUTION)
+        snprintf(what, sizeof what, " step %llu chunk %u node (%u, %u)%s", (unsigned long long)body->contribution.step,
+                 body->contribution.chunk, body->contribution.level, body->contribution.index,
+                 body->contribution.empty ? " empty" : "");
+    else if (body->type == WEIR_WEIGHTS)
+        snprintf(what, sizeof what, " chunk %u version %llu part %u", body->weights.chunk,
+                 (unsigned long long)body->weights.version, body->weights.part);
+    else if (body->type == WEIR_COVERED)
+        snprintf(what, sizeof what, " step %llu chunk %u", (unsigned long long)body->covered.step, body->covered.chunk);
+    else if (body->type == WEIR_SEAL)
+        snprintf(what, sizeof what, " step %llu round %u replica %u", (unsigned long long)body->seal.step,
+                 body->seal.round, body->seal.replica);
+    else if (body->type == WEIR_RECORD)
+        snprintf(what, sizeof what, " step %llu round %u", (unsigned long long)body->record.step, body->record.round);
+    else if (body->type == WEIR_FETCH)
+        snprintf(what, sizeof what, " chunk %u version %llu part %u", body->fetch.chunk,
+                 (unsigned long long)body->fetch.version, body->fetch.part);
+    sim_say(sim, "%s -> %s: %s%s", sim->processes[end_of(sim, stream, 1 - (int)side)->process].name,
+            sim->processes[end_of(sim, stream, (int)side)->process].name, types[body->type], what);
+}
+
 static void deliver(struct sim *sim, struct sim_event *event)
 {
     struct stream *stream = &sim->streams[event->stream];
@@ -195,6 +237,7 @@ static void deliver(struct sim *sim, struct sim_event *event)
         return;
     if (event->side == 1 && stream->peer[1] < 0 && !admit(sim, event))
         return;
+    tell_message(sim, stream, event->side, &event->parcel.body);
     struct weir_event out = {
         .kind = WEIR_ON_MESSAGE,
         .peer = (uint32_t)stream->peer[event->side],
