@@ -46,16 +46,18 @@ def train(job, model, dataset, steps):
     return steps, sums / max(samples, 1)
 
 
+def difference(ours, theirs):
+    """The largest; infinite where shapes differ or a value is missing or not finite."""
+    if ours is None or theirs is None or ours.shape != theirs.shape or not np.isfinite(theirs).all():
+        return float("inf")
+    return float(np.abs(ours - theirs).max())
+
+
 def compare(model, path):
-    """The largest difference of each variable; infinite where name or shape differ."""
+    """The largest difference of each variable, by name."""
     theirs = weights.read(path)
     ours = {v.name: v.value for v in model.variables}
-    return {
-        name: float(np.abs(ours[name] - theirs[name]).max())
-        if name in ours and name in theirs and ours[name].shape == theirs[name].shape and np.isfinite(theirs[name]).all()
-        else float("inf")
-        for name in {**ours, **theirs}
-    }
+    return {name: difference(ours.get(name), theirs.get(name)) for name in {**ours, **theirs}}
 
 
 def named(job, values):

@@ -7,9 +7,10 @@ import unittest
 
 import numpy as np
 
-from reference import data, layers, model, philox, training, weights
+from reference import data, job, layers, model, philox, training, weights
 
 PROBE = 1e-6
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 
 
 def layer(class_name, **config):
@@ -213,6 +214,24 @@ class Optimizers(unittest.TestCase):
         self.assertAlmostEqual(self.step("SGD", learning_rate=1, global_clipnorm=0.2), 0.8)
         self.assertAlmostEqual(self.step("SGD", learning_rate=1, clipvalue=0.3), 0.7)
         self.assertAlmostEqual(self.step("SGD", learning_rate=1, clipnorm=5), 0.5)
+
+
+class Examples(unittest.TestCase):
+    PARAMETERS = {
+        "examples/fashion_mnist": 56714,
+        "examples/mnist_cnn": 650,
+        "examples/mlp512": 669706,
+        "examples/mlp4096": 20037642,
+    }
+
+    def test_every_example_can_be_read_and_has_its_size(self):
+        folders = {"examples/" + name for name in os.listdir(os.path.join(ROOT, "examples")) if name != "README.md"}
+        self.assertEqual(folders, set(self.PARAMETERS))
+        for name, parameters in self.PARAMETERS.items():
+            example = job.Job(os.path.join(ROOT, name, "job.json"))
+            built = example.model((28, 28))
+            self.assertEqual(sum(int(np.prod(v.shape)) for v in built.variables), parameters, name)
+            self.assertEqual(built.output_shape, (10,))
 
 
 if __name__ == "__main__":

@@ -274,8 +274,8 @@ class Rescaling(Op):
 
 
 class Dropout(Op):
-    """An element stays if its random number is not below the rate; numbers are keyed by (seed, layer, step), and counted
-    by (row of the global batch, element)."""
+    """An element stays if its random number is not below the rate. Numbers are keyed by (seed, layer, step), and
+    counted by (row of the global batch, element)."""
 
     def __init__(self, rate, layer):
         self.rate, self.layer = rate, layer

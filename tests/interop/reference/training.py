@@ -32,8 +32,8 @@ class Loss:
             raise ValueError(f"loss {self.name} is not known here")
 
     def __call__(self, labels, prediction, last=(None, None)):
-        """`last`: the model's last activation, softmax or sigmoid, and what it read: a loss of its probabilities is taken
-        from there. Returns (values of shape (batch,), gradient, whether that is the gradient of what it read)."""
+        """`last`: the model's last activation, softmax or sigmoid, and what it read: a loss of its probabilities is
+        taken from there. Returns (values of shape (batch,), gradient, whether that is the gradient of what it read)."""
         activation, logits = last
         from_last = not self.from_logits and activation is not None and self.LAST.get(self.name) == activation
         x = logits if from_last else prediction

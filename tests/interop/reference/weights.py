@@ -19,7 +19,7 @@ def read(path):
     for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         first, last = entry["data_offsets"]
         if first != end or last > len(data):
-            raise ValueError(f"{path}: {name}: bytes {first} to {last} do not follow the tensor before, or are not there")
+            raise ValueError(f"{path}: {name}: bytes {first} to {last} leave a gap, or are not there")
         tensors[name] = np.frombuffer(data[first:last], TYPES[entry["dtype"]]).reshape(entry["shape"])
         end = last
     if end != len(data):
