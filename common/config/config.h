@@ -121,8 +121,9 @@ struct weir_job {
     int log_level; /* enum weir_log_level */
     bool log_json;
     char hash[WEIR_DIGEST_HEX]; /* SHA-256 of `canonical` and the model's bytes */
-    char *canonical; /* the job as one line of JSON per key, sorted, defaults filled in, without paths, cluster, log;
-                        with "model": the SHA-256 of the model's bytes. Two jobs' lines can be compared key by key. */
+    char *canonical; /* the job as one line of JSON per key ({"fit.epochs":1}), sorted, defaults filled in, without
+                        name, paths, cluster, log; with "model": the SHA-256 of the model's bytes. Two jobs' lines can
+                        be compared key by key. */
 };
 
 /* One --set KEY=VALUE or named flag; KEY is a dotted path, VALUE JSON or a bare word (then a string). */
@@ -141,6 +142,9 @@ void weir_job_free(struct weir_job *job);
 /* Writes the keys in which two canonical texts differ, with both values, as one line of text ("fit.batch_size: 64
  * here, 32 there; seed: ..."), cut to fit. "" if they are equal. */
 void weir_job_differences(const char *here, const char *there, char *text, size_t text_bytes);
+
+/* The key that a named flag sets ("--epochs": "fit.epochs"), or NULL: these flags are short for --set. */
+const char *weir_job_flag_key(const char *flag);
 
 /* Prints the table of keys (key, default, meaning): `weir help job`. The caller frees the text. */
 char *weir_job_help(void);

@@ -1,0 +1,86 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "config/job.h"
+
+#define FIRST_BYTES ((size_t)64 << 10)
+
+/* Reads up to limit + 1 bytes, so that "too large" shows without asking how large: a pipe has no size. */
+static char *read_all(int fd, size_t limit, size_t *bytes, const char **why)
+{
+    size_t room = FIRST_BYTES, at = 0;
+    char *text = weir_alloc(room + 1, 1, "a file");
+    while (at <= limit) {
+        if (at == room) {
+            char *larger = weir_alloc(2 * room + 1, 1, "a file");
+            memcpy(larger, text, at);
+            free(text);
+            text = larger;
+            room *= 2;
+        }
+        size_t wanted = room - at < limit + 1 - at ? room - at : limit + 1 - at;
+        ssize_t got = read(fd, text + at, wanted);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            *why = strerror(errno);
+            free(text);
+            return NULL;
+        }
+        if (got == 0)
+            break;
+        at += (size_t)got;
+    }
+    text[at] = '\0';
+    *bytes = at;
+    return text;
+}
+
+char *weir_file_read(const char *path, size_t limit, size_t *bytes, const char **why)
+{
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        *why = strerror(errno);
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    char *text = NULL;
+    if (S_ISDIR(status.st_mode))
+        *why = "it is a folder";
+    else
+        text = read_all(fd, limit, bytes, why);
+    close(fd);
+    if (text && (*bytes == 0 || *bytes > limit)) {
+        *why = *bytes == 0                   ? "it is empty"
+               : limit == WEIR_JOB_BYTES_MAX ? "it is larger than 1 MiB"
+                                             : "it is larger than 64 MiB";
+        free(text);
+        text = NULL;
+    }
+    return text;
+}
+
+char *weir_path_beside(const char *from, const char *path)
+{
+    const char *slash = strrchr(from, '/');
+    if (path[0] == '/' || !slash)
+        return weir_strdup(path);
+    size_t folder = (size_t)(slash - from) + 1, bytes = folder + strlen(path) + 1;
+    char *joined = weir_alloc(bytes, 1, "a path");
+    snprintf(joined, bytes, "%.*s%s", (int)folder, from, path);
+    return joined;
+}
+
+const char *weir_path_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
