@@ -45,29 +45,36 @@ static void refuse_key(const struct weir_node *node, const char *prefix, struct 
     weir_report_key(report, node, "unknown key%s", phrase[0] ? phrase : "; `weir help job` lists the keys");
 }
 
+static const char *end_with_dot(char *name, size_t bytes)
+{
+    size_t length = strlen(name);
+    snprintf(name + length, bytes - length, ".");
+    return name;
+}
+
 static void check_key(const struct weir_node *child, const char *prefix, struct weir_report *report)
 {
     char name[NAME_BYTES], shown[SHOW_BYTES];
     snprintf(name, sizeof name, "%s%s", prefix, child->key);
     const struct weir_row *row = weir_job_row(name);
     const char *later = weir_job_row_later(name);
-    if (later)
+    if (strchr(child->key, '.')) /* would look like a row's name */
+        weir_report_key(report, child, "unknown key; in a file, what a dot separates is an object in an object");
+    else if (later)
         weir_report_key(report, child, "%s", later);
     else if (row && row->type != WEIR_ROW_GROUP)
         return;
-    else if (!row && (strchr(child->key, '.') || !weir_job_is_group(name)))
+    else if (!row && !weir_job_is_group(name))
         refuse_key(child, prefix, report);
     else if (json_is_object(child->value))
-        check_group(child, name, report);
+        check_group(child, end_with_dot(name, sizeof name), report);
     else if (!(row && row->initial && json_is_null(child->value)))
         weir_report_value(report, child, "must be an object, not %s", weir_show(child->value, shown, sizeof shown));
 }
 
-/* Reports the keys of the object `node`, called `name`, that are no rows or groups of rows. */
-static void check_group(const struct weir_node *node, const char *name, struct weir_report *report)
+/* Reports the keys of the object `node` that are no rows or groups of rows; `prefix` ("fit.") is its name and a dot. */
+static void check_group(const struct weir_node *node, const char *prefix, struct weir_report *report)
 {
-    char prefix[NAME_BYTES];
-    snprintf(prefix, sizeof prefix, "%s%s", name, name[0] ? "." : "");
     for (const struct weir_node *child = node->first; child; child = child->next)
         check_key(child, prefix, report);
 }

@@ -50,6 +50,13 @@ static bool starts_with_word(const char *text, const char *start)
     return strncasecmp(text, start, length) == 0 && text[length] == '_';
 }
 
+/* "conf" and "config". */
+static bool is_cut(const char *text, const char *whole)
+{
+    size_t length = strlen(text);
+    return length > 2 && strncasecmp(whole, text, length) == 0;
+}
+
 /* "lr" and "learning_rate". */
 static bool initials_of(const char *initials, const char *name)
 {
@@ -76,7 +83,7 @@ void weir_suggest_offer(struct weir_suggest *suggest, const char *name, const ch
     if (score > limit || score >= length)
         score = UINT_MAX;
     if (starts_with_word(suggest->wrong, name) || starts_with_word(name, suggest->wrong) ||
-        initials_of(suggest->wrong, name))
+        is_cut(suggest->wrong, name) || initials_of(suggest->wrong, name))
         score = least(score, RESEMBLES);
     if (score < suggest->score) {
         suggest->score = score;
