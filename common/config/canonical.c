@@ -1,4 +1,5 @@
 /* The canonical text of a job, its hash, and how two of them differ. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,70 +9,63 @@
 #include "config/job_table.h"
 #include "config/keras.h"
 
-static FILE *open_text(char **text, size_t *bytes)
-{
-    FILE *out = open_memstream(text, bytes);
-    if (!out)
-        abort(); /* out of memory */
-    return out;
-}
-
 /* ---- printing; every line is {"key":value} */
 
-static void print_rows(const char *key, const struct weir_row *rows, size_t count, const void *from, FILE *out)
+static void print_rows(const char *key, const struct weir_row *rows, size_t count, const void *from,
+                       struct weir_text *out)
 {
     for (size_t i = 0; i < count; i++) {
         if (rows[i].type == WEIR_ROW_NEUTRAL)
             continue;
-        fprintf(out, "{\"%s.config.%s\":", key, rows[i].name);
+        weir_text_add(out, "{\"%s.config.%s\":", key, rows[i].name);
         weir_row_print(&rows[i], from, out);
-        fprintf(out, "}\n");
+        weir_text_add(out, "}\n");
     }
 }
 
-static void print_class(const char *key, const struct weir_keras_class *class, const void *from, FILE *out)
+static void print_class(const char *key, const struct weir_keras_class *class, const void *from, struct weir_text *out)
 {
-    fprintf(out, "{\"%s.class_name\":\"%s\"}\n", key, class->name);
+    weir_text_add(out, "{\"%s.class_name\":\"%s\"}\n", key, class->name);
     print_rows(key, class->rows, class->row_count, from, out);
 }
 
-static void print_metric(const struct weir_metric_config *metric, FILE *out)
+static void print_metric(const struct weir_metric_config *metric, struct weir_text *out)
 {
     const struct weir_keras_class *class = weir_keras_metric_class(metric);
     json_t *name = json_string(metric->name);
     char *quoted = json_dumps(name, JSON_ENCODE_ANY);
-    fprintf(out, "{\"class_name\":\"%s\",\"config\":{\"name\":%s", class->name, quoted);
+    weir_text_add(out, "{\"class_name\":\"%s\",\"config\":{\"name\":%s", class->name, quoted);
     for (size_t i = 0; i < class->row_count; i++) {
         if (class->rows[i].type == WEIR_ROW_NEUTRAL)
             continue;
-        fprintf(out, ",\"%s\":", class->rows[i].name);
+        weir_text_add(out, ",\"%s\":", class->rows[i].name);
         weir_row_print(&class->rows[i], metric, out);
     }
-    fprintf(out, "}}");
+    weir_text_add(out, "}}");
     free(quoted);
     json_decref(name);
 }
 
-static void print_metrics(const struct weir_job *job, FILE *out)
+static void print_metrics(const struct weir_job *job, struct weir_text *out)
 {
-    fprintf(out, "{\"compile.metrics\":[");
+    weir_text_add(out, "{\"compile.metrics\":[");
     for (size_t i = 0; i < job->metric_count; i++) {
-        fprintf(out, "%s", i ? "," : "");
+        weir_text_add(out, "%s", i ? "," : "");
         print_metric(&job->metrics[i], out);
     }
-    fprintf(out, "]}\n");
+    weir_text_add(out, "]}\n");
 }
 
-static void print_model(const struct weir_job *job, FILE *out)
+static void print_model(const struct weir_job *job, struct weir_text *out)
 {
     char hex[WEIR_DIGEST_HEX];
     struct weir_digest *digest = weir_digest_new();
     weir_digest_add(digest, job->model_json, job->model_bytes);
     weir_digest_end(digest, hex);
-    fprintf(out, "{\"model\":\"%s\"}\n", hex);
+    weir_text_add(out, "{\"model\":\"%s\"}\n", hex);
 }
 
-static void print_row(const struct weir_job *job, const struct weir_row *row, FILE *out)
+static void print_row(const struct weir_job *job, const struct weir_row *row, struct weir_text *out)
 {
     bool absent = !job->validation.present && strncmp(row->name, "data.validation", strlen("data.validation")) == 0;
     switch (row->type) {
@@ -89,14 +83,14 @@ static void print_row(const struct weir_job *job, const struct weir_row *row, FI
         break;
     case WEIR_ROW_GROUP:
         if (absent)
-            fprintf(out, "{\"%s\":null}\n", row->name);
+            weir_text_add(out, "{\"%s\":null}\n", row->name);
         break;
     default:
         if (row->unhashed || absent)
             break;
-        fprintf(out, "{\"%s\":", row->name);
+        weir_text_add(out, "{\"%s\":", row->name);
         weir_row_print(row, job, out);
-        fprintf(out, "}\n");
+        weir_text_add(out, "}\n");
     }
 }
 
@@ -108,7 +102,7 @@ static int by_text(const void *a, const void *b)
 /* Sorts the lines of `text`, which ends with a newline. */
 static char *sorted(char *text)
 {
-    size_t count = 0, length = strlen(text);
+    size_t count = 0;
     for (char *c = text; *c; c++)
         count += *c == '\n';
     char **lines = weir_alloc(count, sizeof *lines, "lines of a job");
@@ -116,24 +110,20 @@ static char *sorted(char *text)
     for (size_t i = 0; i < count && line; i++, line = strtok_r(NULL, "\n", &rest))
         lines[i] = line;
     qsort(lines, count, sizeof *lines, by_text);
-    char *out = weir_alloc(length + 1, 1, "a job's text");
-    size_t at = 0;
+    struct weir_text out = {0};
     for (size_t i = 0; i < count; i++)
-        at += (size_t)snprintf(out + at, length + 1 - at, "%s\n", lines[i]);
+        weir_text_add(&out, "%s\n", lines[i]);
     free(lines);
-    return out;
+    return out.bytes;
 }
 
 void weir_job_canonicalize(struct weir_job *job)
 {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_text(&text, &bytes);
+    struct weir_text text = {0};
     for (size_t i = 0; i < weir_job_row_count; i++)
-        print_row(job, &weir_job_rows[i], out);
-    fclose(out);
-    job->canonical = sorted(text);
-    free(text);
+        print_row(job, &weir_job_rows[i], &text);
+    job->canonical = sorted(text.bytes);
+    free(text.bytes);
 
     struct weir_digest *digest = weir_digest_new();
     weir_digest_add(digest, job->canonical, strlen(job->canonical));
@@ -173,22 +163,22 @@ static int compare(const char *a, size_t a_length, const char *b, size_t b_lengt
     return order ? order : (a_length > b_length) - (a_length < b_length);
 }
 
-static void print_difference(const struct line *here, const struct line *there, FILE *out)
+static void print_difference(const struct line *here, const struct line *there, struct weir_text *out)
 {
     const struct line *any = here ? here : there;
-    fprintf(out, "%s%.*s: ", ftell(out) > 0 ? "; " : "", (int)any->key_length, any->key);
+    weir_text_add(out, "%s%.*s: ", out->length > 0 ? "; " : "", (int)any->key_length, any->key);
     if (here)
-        fprintf(out, "%.*s here, ", (int)here->value_length, here->value);
+        weir_text_add(out, "%.*s here, ", (int)here->value_length, here->value);
     else
-        fprintf(out, "nothing here, ");
+        weir_text_add(out, "nothing here, ");
     if (there)
-        fprintf(out, "%.*s there", (int)there->value_length, there->value);
+        weir_text_add(out, "%.*s there", (int)there->value_length, there->value);
     else
-        fprintf(out, "nothing there");
+        weir_text_add(out, "nothing there");
 }
 
 /* Both texts are sorted, so this is a merge; of unsorted ones it says too much, but it ends. */
-static void print_differences(const char *here, const char *there, FILE *out)
+static void print_differences(const char *here, const char *there, struct weir_text *out)
 {
     struct line a, b;
     bool has_a = next_line(&here, &a), has_b = next_line(&there, &b);
@@ -211,14 +201,11 @@ static void print_differences(const char *here, const char *there, FILE *out)
 
 void weir_job_differences(const char *here, const char *there, char *text, size_t text_bytes)
 {
-    char *whole = NULL;
-    size_t bytes = 0;
-    FILE *out = open_text(&whole, &bytes);
-    print_differences(here, there, out);
-    fclose(out);
-    for (char *c = whole; *c; c++)
+    struct weir_text whole = {0};
+    print_differences(here, there, &whole);
+    for (char *c = whole.bytes; c && *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = '?';
-    snprintf(text, text_bytes, "%s", whole);
-    free(whole);
+    snprintf(text, text_bytes, "%s", whole.bytes ? whole.bytes : "");
+    free(whole.bytes);
 }

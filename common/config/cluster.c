@@ -1,6 +1,6 @@
 /* TF_CONFIG, as TensorFlow and KubeFlow write it; what they take and can't work is refused here, with its place. */
 #include <inttypes.h>
-#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

@@ -1,8 +1,8 @@
 #include "config/job.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <limits.h>
 
 #include "base/memory.h"
 #include "config/job_table.h"

@@ -212,35 +212,25 @@ const char *weir_job_flag_key(const char *flag)
 }
 
 /* The default as help shows it: words if there are some, a string without its quotes. */
-static void show_default(const struct weir_row *row, FILE *out)
+static void show_default(const struct weir_row *row, struct weir_text *out)
 {
     if (row->shown || !row->initial)
-        fprintf(out, "%s", row->shown ? row->shown : "required");
+        weir_text_add(out, "%s", row->shown ? row->shown : "required");
     else if (row->initial[0] == '"')
-        fprintf(out, "%.*s", (int)strlen(row->initial) - 2, row->initial + 1);
+        weir_text_add(out, "%.*s", (int)strlen(row->initial) - 2, row->initial + 1);
     else
-        fprintf(out, "%s", row->initial);
+        weir_text_add(out, "%s", row->initial);
 }
 
 char *weir_job_help(void)
 {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    if (!out)
-        abort(); /* out of memory */
-    fprintf(out, "%-23s  %-36s  %s\n", "key", "default", "meaning");
+    struct weir_text text = {0};
+    weir_text_add(&text, "%-23s  %-36s  %s\n", "key", "default", "meaning");
     for (size_t i = 0; i < weir_job_row_count; i++) {
-        char *shown = NULL;
-        size_t shown_bytes = 0;
-        FILE *cell = open_memstream(&shown, &shown_bytes);
-        if (!cell)
-            abort(); /* out of memory */
-        show_default(&weir_job_rows[i], cell);
-        fclose(cell);
-        fprintf(out, "%-23s  %-36s  %s\n", weir_job_rows[i].name, shown, weir_job_rows[i].help);
-        free(shown);
+        struct weir_text shown = {0};
+        show_default(&weir_job_rows[i], &shown);
+        weir_text_add(&text, "%-23s  %-36s  %s\n", weir_job_rows[i].name, shown.bytes, weir_job_rows[i].help);
+        free(shown.bytes);
     }
-    fclose(out);
-    return text;
+    return text.bytes;
 }

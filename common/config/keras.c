@@ -1,6 +1,7 @@
 #include "config/keras.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 

@@ -1,5 +1,6 @@
 /* Flags over the job file: a flag's value takes its key's place in the tree, and is checked there like a file's. */
 #include <string.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"

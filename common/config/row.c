@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -265,32 +266,32 @@ void weir_row_read_initial(const struct weir_row *row, void *into)
     json_decref(value);
 }
 
-bool weir_row_print(const struct weir_row *row, const void *from, FILE *out)
+bool weir_row_print(const struct weir_row *row, const void *from, struct weir_text *out)
 {
     const void *at = (const char *)from + row->offset;
     switch (row->type) {
     case WEIR_ROW_U32: {
         uint32_t value = *(const uint32_t *)at;
         if (value == 0 && null_is_default(row))
-            fprintf(out, "null");
+            weir_text_add(out, "null");
         else
-            fprintf(out, "%" PRIu32, value);
+            weir_text_add(out, "%" PRIu32, value);
         return true;
     }
     case WEIR_ROW_U64:
-        fprintf(out, "%" PRIu64, *(const uint64_t *)at);
+        weir_text_add(out, "%" PRIu64, *(const uint64_t *)at);
         return true;
     case WEIR_ROW_DOUBLE:
         if (*(const double *)at == 0 && null_is_default(row))
-            fprintf(out, "null");
+            weir_text_add(out, "null");
         else
             weir_print_double(*(const double *)at, out);
         return true;
     case WEIR_ROW_BOOL:
-        fprintf(out, "%s", *(const bool *)at ? "true" : "false");
+        weir_text_add(out, "%s", *(const bool *)at ? "true" : "false");
         return true;
     case WEIR_ROW_CHOICE:
-        fprintf(out, "\"%s\"", (const char *)at);
+        weir_text_add(out, "\"%s\"", (const char *)at);
         return true;
     default:
         return false;
@@ -313,7 +314,7 @@ bool weir_row_is_text(const struct weir_row *row)
     }
 }
 
-void weir_print_double(double value, FILE *out)
+void weir_print_double(double value, struct weir_text *out)
 {
     char text[40];
     for (int digits = 1; digits <= 17; digits++) {
@@ -321,5 +322,5 @@ void weir_print_double(double value, FILE *out)
         if (strtod(text, NULL) == value)
             break;
     }
-    fprintf(out, "%s", text);
+    weir_text_add(out, "%s", text);
 }

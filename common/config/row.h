@@ -6,9 +6,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 
 #include "config/report.h"
+#include "config/text.h"
 #include "config/tree.h"
 
 enum weir_row_type {
@@ -58,10 +58,10 @@ void weir_row_read(const struct weir_row *row, const struct weir_node *node, voi
 /* The same with the row's default; it must be there and right. */
 void weir_row_read_initial(const struct weir_row *row, void *into);
 /* Prints the value in the struct as JSON, a simple one; returns false, printing nothing, for neutral ones. */
-bool weir_row_print(const struct weir_row *row, const void *from, FILE *out);
+bool weir_row_print(const struct weir_row *row, const void *from, struct weir_text *out);
 /* True for values that are strings: a bare word on the command line stays one even if it looks like JSON. */
 bool weir_row_is_text(const struct weir_row *row);
 /* A double so that reading it gives the same bits, in as few digits as possible. */
-void weir_print_double(double value, FILE *out);
+void weir_print_double(double value, struct weir_text *out);
 
 #endif

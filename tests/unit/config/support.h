@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <ftw.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -29,7 +30,7 @@
     "\"data\": {\"train\": {\"format\": \"idx\", \"x\": \"x.gz\", \"y\": \"y.gz\"}},\n"                                \
     "\"compile\": {" keys "}}"
 
-/* Tests run in a fresh folder, which is left behind empty-handed: only small files, removed at the end. */
+/* Tests run in a fresh folder, which is removed at the end. */
 static char test_folder[] = "/tmp/weir-config-XXXXXX";
 
 static inline int enter_folder(void **state)
@@ -38,12 +39,16 @@ static inline int enter_folder(void **state)
     return mkdtemp(test_folder) && chdir(test_folder) == 0 ? 0 : -1;
 }
 
+static inline int remove_one(const char *path, const struct stat *status, int kind, struct FTW *at)
+{
+    (void)status, (void)kind, (void)at;
+    return remove(path);
+}
+
 static inline int leave_folder(void **state)
 {
     (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", test_folder);
-    return chdir("/") == 0 && system(command) == 0 ? 0 : -1;
+    return chdir("/") == 0 ? nftw(test_folder, remove_one, 8, FTW_DEPTH | FTW_PHYS) : -1;
 }
 
 static inline void write_bytes(const char *path, const void *bytes, size_t count)
