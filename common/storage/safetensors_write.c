@@ -1,0 +1,133 @@
+#include "storage/safetensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "storage/json_text.h"
+#include "storage/storage_file.h"
+
+#define ALIGNMENT 8
+#define LENGTH_BYTES 8
+
+static uint64_t tensor_bytes(const struct weir_tensor *tensor)
+{
+    uint64_t bytes = sizeof *tensor->values;
+    for (size_t d = 0; d < tensor->dimensions; d++)
+        bytes *= tensor->shape[d];
+    return bytes;
+}
+
+static void add_text(struct weir_text *text, const char *literal)
+{
+    weir_text_add(text, literal, strlen(literal));
+}
+
+static void add_numbers(struct weir_text *text, const uint64_t *numbers, size_t count)
+{
+    add_text(text, "[");
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            add_text(text, ",");
+        weir_text_add_number(text, numbers[i]);
+    }
+    add_text(text, "]");
+}
+
+static void add_metadata(struct weir_text *text, const struct weir_metadata *metadata, size_t count)
+{
+    add_text(text, "\"__metadata__\":{");
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            add_text(text, ",");
+        weir_text_add_string(text, metadata[i].key);
+        add_text(text, ":");
+        weir_text_add_string(text, metadata[i].value);
+    }
+    add_text(text, "}");
+}
+
+static struct weir_text make_header(const struct weir_tensor *tensors, size_t tensor_count,
+                                    const struct weir_metadata *metadata, size_t metadata_count)
+{
+    struct weir_text text = {0};
+    uint64_t offsets[2] = {0, 0};
+    add_text(&text, "{");
+    if (metadata_count)
+        add_metadata(&text, metadata, metadata_count);
+    for (size_t i = 0; i < tensor_count; i++) {
+        offsets[0] = offsets[1];
+        offsets[1] += tensor_bytes(&tensors[i]);
+        if (i > 0 || metadata_count)
+            add_text(&text, ",");
+        weir_text_add_string(&text, tensors[i].name);
+        add_text(&text, ":{\"dtype\":\"F32\",\"shape\":");
+        add_numbers(&text, tensors[i].shape, tensors[i].dimensions);
+        add_text(&text, ",\"data_offsets\":");
+        add_numbers(&text, offsets, 2);
+        add_text(&text, "}");
+    }
+    add_text(&text, "}");
+    weir_text_pad(&text, ALIGNMENT);
+    return text;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The first of the names that occurs twice; NULL if there is none. Sorts them. */
+static const char *find_double(const char **names, size_t count)
+{
+    qsort(names, count, sizeof *names, by_text);
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(names[i - 1], names[i]) == 0)
+            return names[i];
+    return NULL;
+}
+
+static bool check_names(const char *path, const struct weir_tensor *tensors, size_t tensor_count,
+                        const struct weir_metadata *metadata, size_t metadata_count, struct weir_error *err)
+{
+    const char **names = weir_alloc(tensor_count + metadata_count + 1, sizeof *names, "a file's names");
+    for (size_t i = 0; i < tensor_count; i++)
+        names[i] = tensors[i].name;
+    names[tensor_count] = "__metadata__";
+    for (size_t i = 0; i < metadata_count; i++)
+        names[tensor_count + 1 + i] = metadata[i].key;
+    const char *name = find_double(names, tensor_count + 1);
+    const char *key = find_double(names + tensor_count + 1, metadata_count);
+    free(names);
+    if (name)
+        return weir_error_set(err, "cannot write %s: two tensors are named \"%s\" (or one __metadata__); rename one",
+                              path, name);
+    if (key)
+        return weir_error_set(err, "cannot write %s: the metadata has \"%s\" twice; drop one", path, key);
+    return true;
+}
+
+bool weir_safetensors_write(const char *path, const struct weir_tensor *tensors, size_t tensor_count,
+                            const struct weir_metadata *metadata, size_t metadata_count, struct weir_error *err)
+{
+    if (!check_names(path, tensors, tensor_count, metadata, metadata_count, err))
+        return false;
+    struct weir_text header = make_header(tensors, tensor_count, metadata, metadata_count);
+    unsigned char length[LENGTH_BYTES];
+    for (size_t i = 0; i < LENGTH_BYTES; i++)
+        length[i] = (unsigned char)((uint64_t)header.count >> 8 * i);
+    struct weir_slice *slices = weir_alloc(tensor_count + 2, sizeof *slices, "a file's parts");
+    slices[0] = (struct weir_slice){length, sizeof length};
+    slices[1] = (struct weir_slice){header.bytes, header.count};
+    for (size_t i = 0; i < tensor_count; i++)
+        slices[i + 2] = (struct weir_slice){tensors[i].values, tensor_bytes(&tensors[i])};
+    bool done = header.count <= WEIR_SAFETENSORS_HEADER_BYTES_MAX
+                    ? weir_file_save(path, slices, tensor_count + 2, err)
+                    : weir_error_set(err,
+                                     "cannot write %s: the names of %zu tensors take more than %zu bytes; shorten "
+                                     "them",
+                                     path, tensor_count, WEIR_SAFETENSORS_HEADER_BYTES_MAX);
+    free(slices);
+    free(header.bytes);
+    return done;
+}

@@ -1,0 +1,153 @@
+#include "storage/storage_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+#define NAMES_TRIED 100 /* a process with our number may have died here before, in another container */
+#define WRITE_BYTES_MAX ((size_t)1 << 30)
+
+struct weir_file {
+    char *path;
+    char *temporary; /* NULL: the path is no regular file, and written as it is */
+    int fd;
+};
+
+static bool fail(const char *path, struct weir_error *err)
+{
+    const char *advice = "choose another path";
+    if (errno == ENOSPC || errno == EDQUOT)
+        advice = "make room there, or choose another path";
+    else if (errno == ENOENT)
+        advice = "make its folder, or choose another path";
+    else if (errno == EACCES || errno == EPERM || errno == EROFS)
+        advice = "allow writing in its folder, or choose another path";
+    return weir_error_set(err, "cannot write %s: %s; %s", path, strerror(errno), advice);
+}
+
+static bool is_special(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+static int open_temporary(struct weir_file *file)
+{
+    size_t bytes = strlen(file->path) + 64;
+    file->temporary = weir_alloc(bytes, 1, "a file's name");
+    for (int i = 0; i < NAMES_TRIED; i++) {
+        snprintf(file->temporary, bytes, "%s.part-%ld-%d", file->path, (long)getpid(), i);
+        int fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
+    }
+    return -1;
+}
+
+static void release(struct weir_file *file)
+{
+    if (file->fd >= 0)
+        close(file->fd);
+    free(file->temporary);
+    free(file->path);
+    free(file);
+}
+
+struct weir_file *weir_file_create(const char *path, struct weir_error *err)
+{
+    struct weir_file *file = weir_alloc(1, sizeof *file, "a file being written");
+    file->path = weir_strdup(path);
+    file->fd = is_special(path) ? open(path, O_WRONLY | O_CLOEXEC) : open_temporary(file);
+    if (file->fd >= 0)
+        return file;
+    fail(path, err);
+    release(file);
+    return NULL;
+}
+
+bool weir_file_append(struct weir_file *file, const void *bytes, size_t count, struct weir_error *err)
+{
+    const char *at = bytes;
+    while (count > 0) {
+        ssize_t written = write(file->fd, at, count < WRITE_BYTES_MAX ? count : WRITE_BYTES_MAX);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return fail(file->path, err);
+        at += written;
+        count -= (size_t)written;
+    }
+    return true;
+}
+
+/* Syncs the folder that holds `path`, so that its new entry outlives a crash. */
+static bool sync_folder(const char *path)
+{
+    char *folder = weir_strdup(path), *slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder ? 1 : 0] = '\0';
+    int fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* A file system that cannot sync folders says EINVAL: it does what it can without. */
+    bool done = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL);
+    int saved = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = saved;
+    free(folder);
+    return done;
+}
+
+static bool close_checked(struct weir_file *file)
+{
+    int fd = file->fd;
+    file->fd = -1;
+    return close(fd) == 0;
+}
+
+/* Everything up to the moment when the path is the new file. */
+static bool publish(struct weir_file *file)
+{
+    if (!file->temporary)
+        return close_checked(file);
+    return fsync(file->fd) == 0 && close_checked(file) && rename(file->temporary, file->path) == 0;
+}
+
+bool weir_file_commit(struct weir_file *file, struct weir_error *err)
+{
+    if (!publish(file)) {
+        fail(file->path, err);
+        weir_file_abandon(file);
+        return false;
+    }
+    bool done = !file->temporary || sync_folder(file->path) || fail(file->path, err);
+    release(file);
+    return done;
+}
+
+void weir_file_abandon(struct weir_file *file)
+{
+    if (!file)
+        return;
+    if (file->temporary)
+        unlink(file->temporary);
+    release(file);
+}
+
+bool weir_file_save(const char *path, const struct weir_slice *slices, size_t slice_count, struct weir_error *err)
+{
+    struct weir_file *file = weir_file_create(path, err);
+    if (!file)
+        return false;
+    for (size_t i = 0; i < slice_count; i++)
+        if (!weir_file_append(file, slices[i].bytes, slices[i].count, err)) {
+            weir_file_abandon(file);
+            return false;
+        }
+    return weir_file_commit(file, err);
+}

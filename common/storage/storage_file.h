@@ -1,0 +1,34 @@
+/* A file that appears whole or not at all.
+ *
+ * It is written under a name of its own in the same folder, synced, renamed over the path, and the folder is synced. So
+ * whoever opens the path sees the old file or the new one, also after a crash. A path that names no regular file (a
+ * device, a pipe) is written as it is. One owner per file being written; any thread. Errors name the path.
+ */
+#ifndef WEIR_STORAGE_STORAGE_FILE_H
+#define WEIR_STORAGE_STORAGE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+
+struct weir_file;
+
+/* Begins a file; NULL with `err` set if it cannot be made there. */
+struct weir_file *weir_file_create(const char *path, struct weir_error *err);
+
+/* Appends bytes. After false only weir_file_abandon may follow. */
+bool weir_file_append(struct weir_file *file, const void *bytes, size_t count, struct weir_error *err);
+
+/* Makes the file appear, and frees `file` in any case; after false the path is as it was. (Only a failure to sync the
+ * folder leaves the new file there: then it may be lost again in a crash.) */
+bool weir_file_commit(struct weir_file *file, struct weir_error *err);
+
+/* Removes what was written, and frees `file`; NULL is allowed. The path is as it was. */
+void weir_file_abandon(struct weir_file *file);
+
+/* All three at once: the file is the slices, one behind the other. */
+bool weir_file_save(const char *path, const struct weir_slice *slices, size_t slice_count, struct weir_error *err);
+
+#endif
