@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "config/suggest.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 #define HELP_COLUMN 22
@@ -101,16 +102,16 @@ static const struct option_row *find_option(const char *name, size_t length)
 
 static bool unknown_option(enum weir_command command, const char *name, size_t length, struct weir_error *err)
 {
-    const char *candidates[COUNT_OF(option_rows)];
-    size_t count = 0;
+    char typed[WEIR_SUGGEST_BYTES], near[2 * WEIR_SUGGEST_BYTES];
+    struct weir_suggest suggest;
+    snprintf(typed, sizeof typed, "%.*s", (int)length, name);
+    weir_suggest_start(&suggest, typed);
     for (size_t i = 0; i < COUNT_OF(option_rows); i++)
         if (option_rows[i].commands & 1u << command)
-            candidates[count++] = option_rows[i].name;
-    char typed[64];
-    snprintf(typed, sizeof typed, "%.*s", (int)length, name);
-    const char *near = weir_suggest(typed, candidates, count);
-    return weir_error_set(err, "unknown option %s%s%s%s (weir %s --help lists the options)", typed,
-                          near ? "; did you mean " : "", near ? near : "", near ? "?" : "", commands[command].name);
+            weir_suggest_offer(&suggest, option_rows[i].name, option_rows[i].name);
+    weir_suggest_phrase(&suggest, near, sizeof near);
+    return weir_error_set(err, "unknown option %s%s (weir %s --help lists the options)", typed, near,
+                          commands[command].name);
 }
 
 /* Digits only, in [min, max]. */
@@ -351,12 +352,13 @@ bool weir_options_command(const char *name, enum weir_command *command)
 
 bool weir_options_unknown_command(const char *name, struct weir_error *err)
 {
-    const char *candidates[WEIR_COMMANDS];
+    char near[2 * WEIR_SUGGEST_BYTES];
+    struct weir_suggest suggest;
+    weir_suggest_start(&suggest, name);
     for (int i = 0; i < WEIR_COMMANDS; i++)
-        candidates[i] = commands[i].name;
-    const char *near = weir_suggest(name, candidates, WEIR_COMMANDS);
-    return weir_error_set(err, "unknown command \"%.100s\"%s%s%s (weir alone lists the commands)", name,
-                          near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+        weir_suggest_offer(&suggest, commands[i].name, commands[i].name);
+    weir_suggest_phrase(&suggest, near, sizeof near);
+    return weir_error_set(err, "unknown command \"%.100s\"%s (weir alone lists the commands)", name, near);
 }
 
 char *weir_options_overview(void)

@@ -55,7 +55,4 @@ bool weir_options_command(const char *name, enum weir_command *command);
 /* The error for `name`, which is neither a command nor a topic. Returns false. */
 bool weir_options_unknown_command(const char *name, struct weir_error *err);
 
-/* The candidate that a user who typed `word` most likely meant, or NULL if none is near. */
-const char *weir_suggest(const char *word, const char *const *candidates, size_t count);
-
 #endif

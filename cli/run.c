@@ -157,31 +157,33 @@ static bool failed(const struct weir_child_end *end)
     return end->signal != 0 || end->status != 0;
 }
 
-/* Says who failed first, for the others failed because of it. */
+/* Who of two failed is more likely the cause. Not one that was told to stop; rather one that a signal ended, for the
+ * others exit by themselves once they notice; and then the first, as far as the kernel's notices came one by one. */
+static bool is_likelier(const struct weir_child_end *a, const struct weir_child_end *b)
+{
+    if (a->stopped != b->stopped)
+        return b->stopped;
+    if ((a->signal == 0) != (b->signal == 0))
+        return a->signal != 0;
+    return a->order < b->order;
+}
+
+/* Says whose failure was the cause, for the others failed because of it. */
 static void blame(const struct local_cluster *cluster)
 {
-    const struct weir_child_end *first = NULL;
-    size_t others = 0, who = 0;
+    size_t failures = 0, cause = 0;
     for (size_t i = 0; i < cluster->count; i++) {
-        const struct weir_child_end *end = &cluster->ends[i];
-        if (!failed(end))
+        if (!failed(&cluster->ends[i]))
             continue;
-        if (first)
-            others++;
-        if (!first || end->order < first->order) {
-            first = end;
-            who = i;
-        }
+        if (failures == 0 || is_likelier(&cluster->ends[i], &cluster->ends[cause]))
+            cause = i;
+        failures++;
     }
-    if (!first)
-        return;
-    char how[128];
-    weir_child_describe(first, how, sizeof how);
-    if (others > 0)
-        weir_log_error("the job failed: %s ended with %s, and after it %zu more", cluster->roles[who].name, how,
-                       others);
-    else
-        weir_log_error("the job failed: %s ended with %s", cluster->roles[who].name, how);
+    char how[128], others[64] = "";
+    weir_child_describe(&cluster->ends[cause], how, sizeof how);
+    if (failures > 1)
+        snprintf(others, sizeof others, ", and then %zu more failed", failures - 1);
+    weir_log_error("the job failed: %s ended with %s%s", cluster->roles[cause].name, how, others);
 }
 
 static int verdict(const struct local_cluster *cluster, unsigned interrupted)

@@ -1,0 +1,387 @@
+/* `weir run` with roles that only play: this program is also its children's, and WEIR_TEST_PLAY names the piece. */
+#include "cli/commands.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "cli/ports.h"
+#include "cli/progress.h"
+#include "runtime/process.h"
+#include "screen.h"
+
+#define LINES 300
+
+static char folder[] = "/tmp/weir-run-XXXXXX";
+
+/* ---- the players: a role each, told by TF_CONFIG as a real one */
+
+static char role_name[32];
+static struct weir_cluster cluster;
+
+static bool is_role(const char *name)
+{
+    return strcmp(role_name, name) == 0;
+}
+
+/* Blocks until the player that took the baton first has died. */
+static void wait_for_the_end_of_another(void)
+{
+    struct pollfd none = {.fd = -1};
+    while (access("baton-taken", F_OK) != 0)
+        poll(&none, 1, 5);
+    int baton = open("baton", O_RDWR | O_CREAT, 0600);
+    flock(baton, LOCK_EX);
+}
+
+static void take_the_baton(void)
+{
+    int baton = open("baton", O_RDWR | O_CREAT, 0600);
+    flock(baton, LOCK_EX);
+    close(open("baton-taken", O_RDWR | O_CREAT, 0600));
+}
+
+static int play_good(void)
+{
+    fprintf(stderr, "%s of %zu at %s\n", role_name, cluster.task_count,
+            weir_cluster_find(&cluster, cluster.self_role, cluster.self_index)->address);
+    printf(is_role("chief/0") ? "the result\n" : "%s out of turn\n", role_name);
+    return 0;
+}
+
+static int play_death(void)
+{
+    if (is_role("worker/1")) {
+        take_the_baton();
+        raise(SIGKILL);
+    }
+    wait_for_the_end_of_another();
+    return 1;
+}
+
+static int play_wrong_use(void)
+{
+    return is_role("chief/0") ? 2 : 1;
+}
+
+static int play_lines(void)
+{
+    weir_log_setup(WEIR_LOG_INFO, false, role_name);
+    if (!is_role("chief/0")) {
+        for (int i = 0; i < LINES; i++)
+            weir_log_info("line %d", i);
+        return 0;
+    }
+    weir_progress_start(weir_progress_choose(false));
+    struct weir_progress progress = {.phase = WEIR_PROGRESS_TRAINING,
+                                     .epoch = 1,
+                                     .epochs = 1,
+                                     .steps_per_epoch = LINES,
+                                     .values = {{"loss", 1}},
+                                     .value_count = 1};
+    for (uint64_t i = 1; i <= LINES; i++) {
+        progress.step = progress.samples = i;
+        progress.epoch_ended = i == LINES;
+        weir_progress_update(&progress, i * 200000000);
+    }
+    weir_progress_end();
+    printf("the result\n");
+    return 0;
+}
+
+/* Leaves a file behind so that the test knows that it got SIGTERM, and not SIGINT. */
+static int play_until_told(void)
+{
+    sigset_t signals;
+    int got;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    fprintf(stderr, "ready\n");
+    sigwait(&signals, &got);
+    return 143;
+}
+
+static int play(void)
+{
+    static const struct {
+        const char *name;
+        int (*play)(void);
+    } pieces[] = {{"good", play_good},
+                  {"death", play_death},
+                  {"wrong use", play_wrong_use},
+                  {"lines", play_lines},
+                  {"until told", play_until_told}};
+    const char *piece = getenv("WEIR_TEST_PLAY");
+    struct weir_problems problems = {0};
+    if (!piece || !weir_lifeline_watch() || !weir_cluster_parse(&cluster, getenv("TF_CONFIG"), &problems))
+        return 99;
+    snprintf(role_name, sizeof role_name, "%s/%u", weir_role_names[cluster.self_role], cluster.self_index);
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
+        if (strcmp(pieces[i].name, piece) == 0) {
+            int status = pieces[i].play();
+            fflush(NULL);
+            return status;
+        }
+    return 99;
+}
+
+/* ---- the tests */
+
+static char command[256]; /* what `run` is told, for the child on the terminal */
+
+static int run(void)
+{
+    char words[256], *arguments[32], *rest = NULL;
+    int count = 0;
+    struct weir_options options;
+    struct weir_error err;
+    snprintf(words, sizeof words, "%s", command);
+    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        arguments[count++] = word;
+    if (!weir_options_parse(&options, count, arguments, &err)) {
+        fprintf(stderr, "%s\n", err.text);
+        return 98;
+    }
+    int status = weir_run_command(&options);
+    weir_options_free(&options);
+    return status;
+}
+
+struct told {
+    int status;
+    char out[65536], err[65536];
+};
+
+static void read_back(const char *path, char *text, size_t bytes)
+{
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, bytes - 1, file)] = '\0';
+    fclose(file);
+}
+
+static void prepare(const char *piece)
+{
+    setenv("WEIR_TEST_PLAY", piece, 1);
+    unlink("baton");
+    unlink("baton-taken");
+}
+
+/* Runs it with files for stdout and stderr. */
+static struct told *tell(const char *piece, const char *line)
+{
+    struct told *told = calloc(1, sizeof *told);
+    assert_non_null(told);
+    prepare(piece);
+    snprintf(command, sizeof command, "%s", line);
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (!freopen("out", "w", stdout) || !freopen("err", "w", stderr))
+            _exit(97);
+        int status = run();
+        fflush(NULL);
+        _exit(status);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    told->status = WEXITSTATUS(status);
+    read_back("out", told->out, sizeof told->out);
+    read_back("err", told->err, sizeof told->err);
+    return told;
+}
+
+static void assert_says(const struct told *told, const char *text)
+{
+    if (!strstr(told->err, text))
+        fail_msg("no \"%s\" in: %s", text, told->err);
+}
+
+static void a_good_job_gives_the_chiefs_result_only(void **state)
+{
+    (void)state;
+    struct told *told = tell("good", "run job.json --workers 2 --ps 3");
+    assert_int_equal(told->status, 0);
+    assert_string_equal(told->out, "the result\n");
+    const char *const roles[] = {"chief/0", "ps/0", "ps/1", "ps/2", "worker/0", "worker/1"};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "%s of 6 at 127.0.0.1:", roles[i]);
+        assert_says(told, line);
+    }
+    assert_says(told, "worker/1 out of turn\n");
+    free(told);
+}
+
+static void ports_follow_the_first_one(void **state)
+{
+    (void)state;
+    struct told *told = tell("good", "run job.json --ps 2 --port 2222");
+    assert_int_equal(told->status, 0);
+    assert_says(told, "chief/0 of 4 at 127.0.0.1:2222\n");
+    assert_says(told, "ps/0 of 4 at 127.0.0.1:2223\n");
+    assert_says(told, "ps/1 of 4 at 127.0.0.1:2224\n");
+    assert_says(told, "worker/0 of 4 at 127.0.0.1:2225\n");
+    free(told);
+}
+
+static void who_failed_first_is_named(void **state)
+{
+    (void)state;
+    struct told *told = tell("death", "run job.json --workers 2 --ps 1");
+    assert_int_equal(told->status, 1);
+    assert_says(told, "the job failed: worker/1 ended with signal 9 (Killed), and then 3 more failed");
+    assert_says(told, "run warning: ps/0 ended with exit status 1");
+    assert_string_equal(told->out, "");
+    free(told);
+}
+
+static void the_chiefs_wrong_use_is_everybodys(void **state)
+{
+    (void)state;
+    struct told *told = tell("wrong use", "run job.json --workers 1");
+    assert_int_equal(told->status, 2);
+    free(told);
+}
+
+static void a_bad_job_is_told_once_and_nothing_starts(void **state)
+{
+    (void)state;
+    struct told *told = tell("good", "run job.json --workers 2 --set fit.epcohs=3");
+    assert_int_equal(told->status, 2);
+    assert_says(told, "fit.epcohs");
+    const char *first = strstr(told->err, "fit.epcohs");
+    assert_null(strstr(first + 1, "fit.epcohs"));
+    assert_null(strstr(told->err, "at 127.0.0.1"));
+    free(told);
+}
+
+/* The chief's live line, 300 log lines of each of three roles, one epoch and the result share a terminal. */
+static void on_a_terminal_nothing_mixes(void **state)
+{
+    (void)state;
+    setenv("TERM", "xterm", 1);
+    prepare("lines");
+    snprintf(command, sizeof command, "run job.json --workers 2 --ps 1");
+    struct screen *screen = show(run, 100);
+    size_t lines = 0, others = 0;
+    for (size_t i = 0; i < screen->row; i++) {
+        int number, end = 0;
+        char role[32];
+        int read = sscanf(screen->rows[i], "%*sZ %31s info: line %d%n", role, &number, &end);
+        if (read < 2)
+            read = sscanf(screen->rows[i], "%*s %31s info: line %d%n", role, &number, &end);
+        if (read == 2 && screen->rows[i][end] == '\0')
+            lines++;
+        else if (strncmp(screen->rows[i], "epoch 1/1: loss 1.0000", 22) == 0 ||
+                 strcmp(screen->rows[i], "the result") == 0)
+            others++;
+        else
+            fail_msg("row %zu: %s", i, screen->rows[i]);
+    }
+    assert_int_equal(screen->status, 0);
+    assert_int_equal(lines, 3 * LINES);
+    assert_int_equal(others, 2);
+    assert_string_equal(screen->rows[screen->row], "");
+    free(screen);
+}
+
+/* As the terminal does it: SIGINT to parent and children. */
+static void an_interrupt_drains_all_roles(void **state)
+{
+    (void)state;
+    prepare("until told");
+    snprintf(command, sizeof command, "run job.json --workers 2 --ps 1");
+    int ends[2], status;
+    assert_int_equal(pipe(ends), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        setpgid(0, 0);
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        _exit(run());
+    }
+    close(ends[1]);
+    FILE *from = fdopen(ends[0], "r");
+    char line[256];
+    int ready = 0, drained = 0;
+    while (fgets(line, sizeof line, from)) {
+        ready += strcmp(line, "ready\n") == 0;
+        drained += strstr(line, "interrupted: stopping all roles") != NULL;
+        assert_null(strstr(line, "the job failed"));
+        if (ready == 4 && drained == 0)
+            kill(-child, SIGINT), ready = 0;
+    }
+    fclose(from);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 143);
+    assert_int_equal(drained, 1);
+}
+
+static void free_ports_are_all_different(void **state)
+{
+    (void)state;
+    uint16_t ports[300];
+    struct weir_error err;
+    assert_true(weir_ports_find(ports, 300, &err));
+    for (size_t i = 0; i < 300; i++) {
+        assert_true(ports[i] >= 1024);
+        for (size_t j = 0; j < i; j++)
+            assert_int_not_equal(ports[i], ports[j]);
+    }
+}
+
+static int enter_folder(void **state)
+{
+    (void)state;
+    if (!mkdtemp(folder) || chdir(folder) != 0)
+        return -1;
+    FILE *job = fopen("job.json", "w");
+    if (!job)
+        return -1;
+    fprintf(job, "{\"model\": {\"class_name\": \"Sequential\", \"config\": {}},\n"
+                 " \"data\": {\"train\": {\"format\": \"idx\", \"x\": \"x\", \"y\": \"y\"}},\n"
+                 " \"compile\": {\"loss\": \"mse\"}}\n");
+    return fclose(job);
+}
+
+static int leave_folder(void **state)
+{
+    (void)state;
+    const char *const files[] = {"job.json", "out", "err", "baton", "baton-taken"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        unlink(files[i]);
+    return chdir("/") == 0 ? rmdir(folder) : -1;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "start") == 0)
+        return play();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_good_job_gives_the_chiefs_result_only),
+        cmocka_unit_test(ports_follow_the_first_one),
+        cmocka_unit_test(who_failed_first_is_named),
+        cmocka_unit_test(the_chiefs_wrong_use_is_everybodys),
+        cmocka_unit_test(a_bad_job_is_told_once_and_nothing_starts),
+        cmocka_unit_test(on_a_terminal_nothing_mixes),
+        cmocka_unit_test(an_interrupt_drains_all_roles),
+        cmocka_unit_test(free_ports_are_all_different),
+    };
+    return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+}
