@@ -233,6 +233,9 @@ static void check_member(const struct reader *reader, const struct weir_node *ta
         if (reader->tasks[i].task.role == role)
             largest = reader->tasks[i].task.index; /* they are sorted */
     }
+    if (role == WEIR_EVALUATOR && index > 0)
+        weir_report_value(reader->report, at, "there can be at most one evaluator, so its index is 0, not %" PRIu32,
+                          index);
     if (reader->report->count > 0 || role == WEIR_EVALUATOR)
         return; /* the entry may only be missing because it is wrong */
     if (!has_role(reader, role))

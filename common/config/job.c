@@ -38,7 +38,8 @@ static void refuse_key(const struct weir_node *node, const char *prefix, struct 
             weir_suggest_offer(&suggest, part, part);
         }
     }
-    for (size_t i = 0; i < weir_job_row_count && !suggest.best[0]; i++)
+    bool telling = strlen(node->key) > 1; /* any "x" is no hint at data.train.x */
+    for (size_t i = 0; i < weir_job_row_count && telling && !suggest.best[0]; i++)
         if (strcmp(last_part(weir_job_rows[i].name), node->key) == 0)
             weir_suggest_offer(&suggest, node->key, weir_job_rows[i].name);
     weir_suggest_phrase(&suggest, phrase, sizeof phrase);
@@ -289,6 +290,8 @@ bool weir_job_load(struct weir_job *job, const char *path, const struct weir_ove
     if (root) {
         for (size_t i = 0; i < override_count; i++)
             weir_override_apply(root, &overrides[i], &report);
+        if (data_dir && !*data_dir)
+            weir_report_flag(&report, "--data", "the folder's name is empty");
         read_job(job, root, &report, &of_model);
         finish(job, data_dir);
     }

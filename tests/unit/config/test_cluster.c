@@ -145,6 +145,8 @@ static void there_is_one_chief_and_one_evaluator_at_most(void **state)
     assert_cluster_refused("{\"cluster\":{\"chief\":{\"1\":\"d:1\"},\"worker\":[\"a:1\"],\"ps\":[\"c:1\"]},"
                            "\"task\":{\"type\":\"ps\"}}",
                            "TF_CONFIG:1:22: cluster.chief.1: the chief's index must be 0\n");
+    assert_cluster_refused("{" MAP ",\"task\":{\"type\":\"evaluator\",\n\"index\":1}}",
+                           "TF_CONFIG:2:9: task.index: there can be at most one evaluator, so its index is 0, not 1\n");
 }
 
 static void each_address_is_checked(void **state)

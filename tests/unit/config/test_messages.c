@@ -160,6 +160,19 @@ static void a_named_flag_is_named(void **state)
     weir_job_free(&job);
 }
 
+static void an_empty_data_folder_is_refused(void **state)
+{
+    (void)state;
+    write_text("job.json", JOB_WITH(",\n\"x\": 1"));
+    struct weir_job job;
+    struct weir_problems problems = {0};
+    assert_false(weir_job_load(&job, "job.json", NULL, 0, "", &problems));
+    assert_lines(&problems, "job.json:4:1: x: unknown key; `weir help job` lists the keys\n"
+                            "--data: the folder's name is empty\n");
+    weir_problems_free(&problems);
+    weir_job_free(&job);
+}
+
 /* ---- files */
 
 static void assert_file_refused(const char *path, const char *expected)
@@ -226,6 +239,7 @@ int main(void)
         cmocka_unit_test(long_values_are_cut),
         cmocka_unit_test(flags_stand_in_for_positions),
         cmocka_unit_test(a_named_flag_is_named),
+        cmocka_unit_test(an_empty_data_folder_is_refused),
         cmocka_unit_test(files_that_cannot_be_a_job_are_refused),
         cmocka_unit_test(a_model_file_is_checked_too),
     };
