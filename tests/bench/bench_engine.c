@@ -130,8 +130,9 @@ static double median_seconds(struct weir_engine *engine, const struct bench *b, 
 
 int main(int argc, char **argv)
 {
-    double limit_s = argc > 1 ? strtod(argv[1], NULL) : 1;
-    if (!(limit_s > 0)) {
+    char *end = "";
+    double limit_s = argc > 1 ? strtod(argv[1], &end) : 1;
+    if (*end || !(limit_s > 0)) {
         fprintf(stderr, "bench_engine: the seconds per case must be a number above 0\n");
         return 2;
     }
