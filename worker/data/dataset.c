@@ -8,6 +8,10 @@
 #include "data/convert.h"
 #include "data/idx.h"
 
+#define CACHE_LINE 64
+#define AHEAD 2          /* samples */
+#define AHEAD_BYTES 4096 /* of one sample: the hardware finds the rest of a longer one */
+
 struct weir_dataset {
     struct weir_idx x, y;
     size_t x_elements, y_elements; /* of one sample */
@@ -134,11 +138,22 @@ bool weir_dataset_check_labels(const struct weir_dataset *dataset, uint64_t limi
     return true;
 }
 
+/* Samples lie anywhere in memory: asks for all cache lines of one at once, some samples before they are read. */
+static void ask_ahead(const struct weir_idx *idx, uint64_t sample, size_t elements)
+{
+    size_t bytes = elements * idx->element_bytes;
+    const unsigned char *at = idx->bytes + sample * bytes;
+    for (size_t i = 0; i < bytes && i < AHEAD_BYTES; i += CACHE_LINE)
+        __builtin_prefetch(at + i);
+}
+
 void weir_dataset_gather(const struct weir_dataset *dataset, const uint64_t *index, size_t count, float *x, float *y)
 {
     size_t x_elements = dataset->x_elements, y_elements = dataset->y_elements;
     for (size_t k = 0; k < count; k++) {
         assert(index[k] < dataset->x.dim[0]);
+        if (k + AHEAD < count)
+            ask_ahead(&dataset->x, index[k + AHEAD], x_elements);
         weir_convert(&dataset->x, dataset->convert, index[k] * x_elements, x_elements, dataset->x_scale,
                      x + k * x_elements);
         weir_convert(&dataset->y, dataset->convert, index[k] * y_elements, y_elements, 1.0f, y + k * y_elements);

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "base/random.h"
 #include "temp_files.h"
 
 #define ROOM 4096
@@ -197,6 +198,10 @@ static void liars_cost_no_memory(void **state)
     assert_refused(temp_files_gzip(&files, "liar-zipped", bytes, at + 10), "gzip can't hold");
     at = idx_header(bytes, WEIR_IDX_F64, 3, (uint32_t[]){1u << 20, 1u << 20, 1u << 20});
     assert_refused(temp_files_gzip(&files, "dreamer", bytes, at + 10), "gzip can't hold");
+    at = idx_header(bytes, WEIR_IDX_U8, 2, (uint32_t[]){1u << 31, 1u << 11}); /* 4 TiB, all holes */
+    temp_files_write(&files, "holes", bytes, at);
+    assert_int_equal(truncate(files.path, (off_t)(at + (UINT64_C(1) << 42))), 0);
+    assert_refused(files.path, "more than this machine's memory");
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     assert_true(usage.ru_maxrss < 1 << 20); /* KiB */
@@ -212,6 +217,34 @@ static void a_bomb_is_stopped_after_what_it_declares(void **state)
     temp_files_gzip(&files, "bomb", bytes, BOMB);
     free(bytes);
     assert_refused(files.path, "goes on after the declared 1000 u8");
+}
+
+/* Whatever the bytes: an array that fits its header, or an error that names the file. */
+static void any_bytes_are_read_or_refused(void **state)
+{
+    (void)state;
+    struct weir_random_key key = weir_random_key(1, WEIR_RANDOM_TEST, 0, 0);
+    unsigned read = 0;
+    for (uint64_t round = 0; round < 3000; round++) {
+        unsigned char bytes[ROOM];
+        uint32_t word[4];
+        size_t count = small_file(bytes, round % 5 == 0);
+        weir_random_block(key, round, 0, word);
+        for (uint32_t i = 0; i < 1 + word[0] % 3; i++) /* spoils up to three bytes, of the header mostly */
+            bytes[word[i + 1] % (round % 2 ? 16 : count)] = (unsigned char)(word[i + 1] >> (i % 2 ? 24 : 29));
+        const char *path = round % 3 ? temp_files_write(&files, "spoiled", bytes, count)
+                                     : temp_files_gzip(&files, "spoiled-zipped", bytes, count);
+        struct weir_idx idx;
+        struct weir_error err = {"-"};
+        if (weir_idx_read(&idx, path, &err)) {
+            read++;
+            assert_int_equal(4 + 4 * idx.dims + idx.elements * idx.element_bytes, count);
+            weir_idx_free(&idx);
+        } else {
+            assert_memory_equal(err.text, path, strlen(path));
+        }
+    }
+    assert_true(read > 100 && read < 2900);
 }
 
 static void what_is_no_file_is_refused(void **state)
@@ -241,6 +274,7 @@ int main(void)
         cmocka_unit_test(dimensions_that_overflow_are_refused),
         cmocka_unit_test(liars_cost_no_memory),
         cmocka_unit_test(a_bomb_is_stopped_after_what_it_declares),
+        cmocka_unit_test(any_bytes_are_read_or_refused),
         cmocka_unit_test(what_is_no_file_is_refused),
     };
     return cmocka_run_group_tests(tests, begin, end);
