@@ -16,9 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct weir_row_range {
-    uint32_t first, count; /* rows of the merged batch that one replica owns; count 0: a replica without samples */
-};
+#include "backend/backend.h"
 
 size_t weir_gemm_scratch_bytes(size_t max_rows, size_t max_in, size_t max_out);
 
