@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "cpu/gemm.h"
 
 #define DIMS 4
 #define ARGS_MAX 6
@@ -332,7 +333,7 @@ static void conv_backward(struct weir_op *op, const struct weir_op_pass *pass)
     struct conv *conv = (struct conv *)op;
     const struct weir_op_desc *d = &op->desc;
     if (d->relu)
-        weir_cpu_relu_gradient(pass->dy, pass->y, pass->rows * d->out);
+        weir_relu_gradient(pass->dy, pass->y, pass->rows * d->out);
     if (pass->dx)
         input_gradient(conv, pass);
     size_t kernel = d->kernel_h * d->kernel_w * d->image.channels * d->result.channels;

@@ -76,7 +76,6 @@ void weir_cpu_bias_gradient(float *tree, const struct weir_op_gradient *gradient
 
 void weir_cpu_add(float *out, const float *x, size_t count);                               /* out += x */
 void weir_cpu_add_bias(float *y, const float *bias, size_t rows, size_t width, bool relu); /* in place */
-void weir_cpu_relu_gradient(float *dy, const float *y, size_t count);                      /* dy = y > 0 ? dy : 0 */
 
 /* The loss and the metrics. */
 void weir_cpu_loss(struct weir_backend_context *context, const struct weir_loss_desc *desc,

@@ -10,6 +10,7 @@
 #endif
 
 #include "base/memory.h"
+#include "cpu/isa.h"
 
 extern void omp_set_num_threads(int threads); /* of the OpenMP runtime under oneDNN; omp.h belongs to the compiler */
 
@@ -154,9 +155,9 @@ static long cache_kib(int name)
 static void fingerprint(char *text, size_t bytes)
 {
     const dnnl_version_t *version = dnnl_version();
-    snprintf(text, bytes, "cpu %s oneDNN %d.%d.%d l1 %ldK l2 %ldK l3 %ldK", isa_name(), version->major, version->minor,
-             version->patch, cache_kib(_SC_LEVEL1_DCACHE_SIZE), cache_kib(_SC_LEVEL2_CACHE_SIZE),
-             cache_kib(_SC_LEVEL3_CACHE_SIZE));
+    snprintf(text, bytes, "cpu %s oneDNN %d.%d.%d %s l1 %ldK l2 %ldK l3 %ldK", weir_cpu_isa_name(), version->major,
+             version->minor, version->patch, isa_name(), cache_kib(_SC_LEVEL1_DCACHE_SIZE),
+             cache_kib(_SC_LEVEL2_CACHE_SIZE), cache_kib(_SC_LEVEL3_CACHE_SIZE));
 }
 
 const struct weir_backend *weir_backend_cpu(void)

@@ -31,15 +31,6 @@ WEIR_CPU_BODY weir_cpu_add_bias_body(float *restrict y, const float *restrict bi
 WEIR_CPU_VARIANTS(, weir_cpu_add_bias, (float *y, const float *bias, size_t rows, size_t width, bool relu),
                   (y, bias, rows, width, relu))
 
-/* NaN counts as positive, so that it goes on backward as it came forward. */
-WEIR_CPU_BODY weir_cpu_relu_gradient_body(float *restrict dy, const float *restrict y, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        dy[i] = y[i] <= 0 ? 0 : dy[i];
-}
-
-WEIR_CPU_VARIANTS(, weir_cpu_relu_gradient, (float *dy, const float *y, size_t count), (dy, y, count))
-
 WEIR_CPU_BODY weir_cpu_column_sum_body(float *restrict out, const float *restrict x, const struct weir_row_range *rows,
                                        size_t repeat, size_t width)
 {
