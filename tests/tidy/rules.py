@@ -10,7 +10,7 @@ LAYERS = [
     ["storage"],
     ["collective"],
     ["backend"],
-    ["cpu", "cuda"],
+    ["cpu", "cuda", "reference"],
     ["wire"],
     ["transport"],
     ["runtime"],

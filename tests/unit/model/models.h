@@ -72,35 +72,29 @@ static inline void fixture_close(struct fixture *f)
     free(f->y);
 }
 
-#define MLP                                                                                                            \
-    MODEL("7, 5",                                                                                                      \
-          LAYER("Flatten", "") ", " LAYER("Dense", "\"units\": 33, \"activation\": \"relu\"") ", " LAYER(              \
-              "Dropout",                                                                                               \
-              "\"rate\": 0.25") ", " LAYER("Dense",                                                                    \
-                                           "\"units\": 18, \"activation\": \"tanh\"") ", " LAYER("Dense",              \
-                                                                                                 "\"units\": 10"))
-#define CNN                                                                                                            \
-    MODEL("9, 8", LAYER("Reshape", "\"target_shape\": [9, 8, 1]") ", " LAYER(                                          \
-                      "Conv2D", "\"filters\": 17, \"kernel_size\": 3, "                                                \
-                                "\"activation\": \"relu\"") ", " LAYER("GlobalMaxPooling2D",                           \
-                                                                       "") ", " LAYER("Dense", "\"units\": 10"))
-#define DEEP_CNN                                                                                                                                                           \
-    MODEL(                                                                                                                                                                 \
-        "11, 10, 3",                                                                                                                                                       \
-        LAYER("Rescaling", "\"scale\": 2.0, \"offset\": -1.0") ", " LAYER(                                                                                                 \
-            "Conv2D",                                                                                                                                                      \
-            "\"filters\": 8, \"kernel_size\": 3, \"padding\": \"same\", \"activation\": "                                                                                  \
-            "\"gelu\"") ", " LAYER("MaxPooling2D",                                                                                                                         \
-                                   "") ", " LAYER("Conv2D",                                                                                                                \
-                                                  "\"filters\": 16, \"kernel_size\": [3, 2], "                                                                             \
-                                                  "\"use_bias\": false") ", " LAYER("LeakyReL"                                                                             \
-                                                                                    "U",                                                                                   \
-                                                                                    "") ","                                                                                \
-                                                                                        " " LAYER("AveragePooling2D", "\"padding\": \"same\", \"strides\": 1") ", " LAYER( \
-                                                                                            "GlobalAveragePooling2D",                                                      \
-                                                                                            "\"keepdims\": true") ","                                                      \
-                                                                                                                  " " LAYER("Flatten",                                     \
-                                                                                                                            "") ", " LAYER("Dense",                        \
-                                                                                                                                           "\"units\": 10, \"activation\": \"softmax\""))
+#define FLATTEN LAYER("Flatten", "")
+#define DENSE(config) LAYER("Dense", config)
+#define CONV(config) LAYER("Conv2D", config)
+#define HEAD DENSE("\"units\": 10")
+#define SOFTMAX_HEAD DENSE("\"units\": 10, \"activation\": \"softmax\"")
+#define RELU_33 DENSE("\"units\": 33, \"activation\": \"relu\"")
+#define TANH_18 DENSE("\"units\": 18, \"activation\": \"tanh\"")
+#define DROPOUT LAYER("Dropout", "\"rate\": 0.25")
+#define AS_IMAGE LAYER("Reshape", "\"target_shape\": [9, 8, 1]")
+#define GLOBAL_MAX LAYER("GlobalMaxPooling2D", "")
+#define RESCALING LAYER("Rescaling", "\"scale\": 2.0, \"offset\": -1.0")
+#define GELU_CONV CONV("\"filters\": 8, \"kernel_size\": 3, \"padding\": \"same\", \"activation\": \"gelu\"")
+#define BARE_CONV CONV("\"filters\": 16, \"kernel_size\": [3, 2], \"use_bias\": false")
+#define AVERAGE LAYER("AveragePooling2D", "\"padding\": \"same\", \"strides\": 1")
+#define GLOBAL_AVERAGE LAYER("GlobalAveragePooling2D", "\"keepdims\": true")
+
+#define PLAIN_MLP MODEL("7, 5", FLATTEN ", " RELU_33 ", " HEAD)
+#define MLP MODEL("7, 5", FLATTEN ", " RELU_33 ", " DROPOUT ", " TANH_18 ", " HEAD)
+#define CNN_OF(conv) MODEL("9, 8", AS_IMAGE ", " conv ", " GLOBAL_MAX ", " HEAD)
+#define CNN CNN_OF(CONV("\"filters\": 17, \"kernel_size\": 3, \"activation\": \"relu\""))
+#define STRIDED_CNN CNN_OF(CONV("\"filters\": 17, \"kernel_size\": 3, \"strides\": 2, \"activation\": \"relu\""))
+#define DEEP_LAYERS_1 RESCALING ", " GELU_CONV ", " LAYER("MaxPooling2D", "") ", " BARE_CONV ", "
+#define DEEP_LAYERS_2 LAYER("LeakyReLU", "") ", " AVERAGE ", " GLOBAL_AVERAGE ", " FLATTEN ", " SOFTMAX_HEAD
+#define DEEP_CNN MODEL("11, 10, 3", DEEP_LAYERS_1 DEEP_LAYERS_2)
 
 #endif
