@@ -16,14 +16,21 @@ static struct {
     char **arguments, **environment; /* the copies: kept, for they are used until the end */
 } area;
 
-/* Copies a list of `count` strings; *end moves on over those that lie one after the other from *end. */
+/* Copies a list of `count` strings, in one piece of memory, for setenv and unsetenv forget single ones; *end moves on
+ * over those that lie one after the other from *end. */
 static char **copy_list(char **list, size_t count, char **end)
 {
-    char **copies = weir_alloc(count + 1, sizeof *copies, "the command line");
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += strlen(list[i]) + 1;
+    char **copies = weir_alloc(1, (count + 1) * sizeof *copies + bytes, "the command line");
+    char *at = (char *)(copies + count + 1);
     for (size_t i = 0; i < count; i++) {
-        copies[i] = weir_strdup(list[i]);
+        size_t length = strlen(list[i]) + 1;
+        copies[i] = memcpy(at, list[i], length);
+        at += length;
         if (list[i] == *end)
-            *end += strlen(list[i]) + 1;
+            *end += length;
     }
     return copies;
 }
