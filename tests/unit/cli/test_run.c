@@ -19,6 +19,7 @@
 #include "cli/progress.h"
 #include "runtime/process.h"
 #include "screen.h"
+#include "tell.h"
 
 #define LINES 300
 
@@ -138,37 +139,11 @@ static int play(void)
 
 /* ---- the tests */
 
-static char command[256]; /* what `run` is told, for the child on the terminal */
+static char command_line[256]; /* for the child on the terminal */
 
-static int run(void)
+static int run_it(void)
 {
-    char words[256], *arguments[32], *rest = NULL;
-    int count = 0;
-    struct weir_options options;
-    struct weir_error err;
-    snprintf(words, sizeof words, "%s", command);
-    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
-        arguments[count++] = word;
-    if (!weir_options_parse(&options, count, arguments, &err)) {
-        fprintf(stderr, "%s\n", err.text);
-        return 98;
-    }
-    int status = weir_run_command(&options);
-    weir_options_free(&options);
-    return status;
-}
-
-struct told {
-    int status;
-    char out[65536], err[65536];
-};
-
-static void read_back(const char *path, char *text, size_t bytes)
-{
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    text[fread(text, 1, bytes - 1, file)] = '\0';
-    fclose(file);
+    return obey(command_line, weir_run_command);
 }
 
 static void prepare(const char *piece)
@@ -178,73 +153,47 @@ static void prepare(const char *piece)
     unlink("baton-taken");
 }
 
-/* Runs it with files for stdout and stderr. */
-static struct told *tell(const char *piece, const char *line)
+static struct told *play_run(const char *piece, const char *line)
 {
-    struct told *told = calloc(1, sizeof *told);
-    assert_non_null(told);
     prepare(piece);
-    snprintf(command, sizeof command, "%s", line);
-    fflush(NULL);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        if (!freopen("out", "w", stdout) || !freopen("err", "w", stderr))
-            _exit(97);
-        int status = run();
-        fflush(NULL);
-        _exit(status);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    told->status = WEXITSTATUS(status);
-    read_back("out", told->out, sizeof told->out);
-    read_back("err", told->err, sizeof told->err);
-    return told;
-}
-
-static void assert_says(const struct told *told, const char *text)
-{
-    if (!strstr(told->err, text))
-        fail_msg("no \"%s\" in: %s", text, told->err);
+    return tell(line, weir_run_command);
 }
 
 static void a_good_job_gives_the_chiefs_result_only(void **state)
 {
     (void)state;
-    struct told *told = tell("good", "run job.json --workers 2 --ps 3");
+    struct told *told = play_run("good", "run job.json --workers 2 --ps 3");
     assert_int_equal(told->status, 0);
     assert_string_equal(told->out, "the result\n");
     const char *const roles[] = {"chief/0", "ps/0", "ps/1", "ps/2", "worker/0", "worker/1"};
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
         char line[64];
         snprintf(line, sizeof line, "%s of 6 at 127.0.0.1:", roles[i]);
-        assert_says(told, line);
+        assert_says(told->err, line);
     }
-    assert_says(told, "worker/1 out of turn\n");
+    assert_says(told->err, "worker/1 out of turn\n");
     free(told);
 }
 
 static void ports_follow_the_first_one(void **state)
 {
     (void)state;
-    struct told *told = tell("good", "run job.json --ps 2 --port 2222");
+    struct told *told = play_run("good", "run job.json --ps 2 --port 2222");
     assert_int_equal(told->status, 0);
-    assert_says(told, "chief/0 of 4 at 127.0.0.1:2222\n");
-    assert_says(told, "ps/0 of 4 at 127.0.0.1:2223\n");
-    assert_says(told, "ps/1 of 4 at 127.0.0.1:2224\n");
-    assert_says(told, "worker/0 of 4 at 127.0.0.1:2225\n");
+    assert_says(told->err, "chief/0 of 4 at 127.0.0.1:2222\n");
+    assert_says(told->err, "ps/0 of 4 at 127.0.0.1:2223\n");
+    assert_says(told->err, "ps/1 of 4 at 127.0.0.1:2224\n");
+    assert_says(told->err, "worker/0 of 4 at 127.0.0.1:2225\n");
     free(told);
 }
 
 static void who_failed_first_is_named(void **state)
 {
     (void)state;
-    struct told *told = tell("death", "run job.json --workers 2 --ps 1");
+    struct told *told = play_run("death", "run job.json --workers 2 --ps 1");
     assert_int_equal(told->status, 1);
-    assert_says(told, "the job failed: worker/1 ended with signal 9 (Killed), and then 3 more failed");
-    assert_says(told, "run warning: ps/0 ended with exit status 1");
+    assert_says(told->err, "the job failed: worker/1 ended with signal 9 (Killed), and then 3 more failed");
+    assert_says(told->err, "run warning: ps/0 ended with exit status 1");
     assert_string_equal(told->out, "");
     free(told);
 }
@@ -252,7 +201,7 @@ static void who_failed_first_is_named(void **state)
 static void the_chiefs_wrong_use_is_everybodys(void **state)
 {
     (void)state;
-    struct told *told = tell("wrong use", "run job.json --workers 1");
+    struct told *told = play_run("wrong use", "run job.json --workers 1");
     assert_int_equal(told->status, 2);
     free(told);
 }
@@ -260,9 +209,9 @@ static void the_chiefs_wrong_use_is_everybodys(void **state)
 static void a_bad_job_is_told_once_and_nothing_starts(void **state)
 {
     (void)state;
-    struct told *told = tell("good", "run job.json --workers 2 --set fit.epcohs=3");
+    struct told *told = play_run("good", "run job.json --workers 2 --set fit.epcohs=3");
     assert_int_equal(told->status, 2);
-    assert_says(told, "fit.epcohs");
+    assert_says(told->err, "fit.epcohs");
     const char *first = strstr(told->err, "fit.epcohs");
     assert_null(strstr(first + 1, "fit.epcohs"));
     assert_null(strstr(told->err, "at 127.0.0.1"));
@@ -275,8 +224,8 @@ static void on_a_terminal_nothing_mixes(void **state)
     (void)state;
     setenv("TERM", "xterm", 1);
     prepare("lines");
-    snprintf(command, sizeof command, "run job.json --workers 2 --ps 1");
-    struct screen *screen = show(run, 100);
+    snprintf(command_line, sizeof command_line, "run job.json --workers 2 --ps 1");
+    struct screen *screen = show(run_it, 100);
     size_t lines = 0, others = 0;
     for (size_t i = 0; i < screen->row; i++) {
         int number, end = 0;
@@ -304,7 +253,7 @@ static void an_interrupt_drains_all_roles(void **state)
 {
     (void)state;
     prepare("until told");
-    snprintf(command, sizeof command, "run job.json --workers 2 --ps 1");
+    snprintf(command_line, sizeof command_line, "run job.json --workers 2 --ps 1");
     int ends[2], status;
     assert_int_equal(pipe(ends), 0);
     fflush(NULL);
@@ -314,7 +263,7 @@ static void an_interrupt_drains_all_roles(void **state)
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]);
         close(ends[1]);
-        _exit(run());
+        _exit(run_it());
     }
     close(ends[1]);
     FILE *from = fdopen(ends[0], "r");
