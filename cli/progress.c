@@ -218,12 +218,11 @@ void weir_progress_start(enum weir_progress_mode mode)
     weir_log_around(hide_live_line, show_live_line);
 }
 
+/* The log keeps calling: a thread may be between the two calls, with the lock, at this moment. */
 void weir_progress_end(void)
 {
-    if (is_live()) {
-        weir_log_around(NULL, NULL);
-        weir_live_end(&screen.live);
-    }
+    if (is_live())
+        weir_live_set(&screen.live, "");
     screen.mode = WEIR_PROGRESS_QUIET;
 }
 

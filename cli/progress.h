@@ -7,8 +7,8 @@
  *   PLAIN  anything else: log lines (info), one per epoch and between them at most one every ten seconds.
  *   QUIET  nothing.
  *
- * One progress per process: start, updates, end on one thread at a time; log lines of any thread keep clear of the live
- * line from start to end.
+ * One progress per process: start before other threads log, then updates and end on one thread at a time; log lines of
+ * any thread keep clear of the live line.
  */
 #ifndef WEIR_CLI_PROGRESS_H
 #define WEIR_CLI_PROGRESS_H

@@ -111,7 +111,8 @@ static void *log_lines(void *unused)
     return NULL;
 }
 
-static int play_with_loggers(void)
+/* `late`: progress ends while they still log. */
+static int play_with_loggers(bool late)
 {
     weir_log_setup(WEIR_LOG_INFO, false, "chief");
     weir_progress_start(WEIR_PROGRESS_LIVE);
@@ -122,21 +123,38 @@ static int play_with_loggers(void)
         struct weir_progress progress = at(1, step);
         weir_progress_update(&progress, S + step * 100 * MS);
     }
+    if (late)
+        weir_progress_end();
     for (int i = 0; i < LOGGERS; i++)
         pthread_join(loggers[i], NULL);
-    weir_progress_end();
+    if (!late)
+        weir_progress_end();
     return 0;
+}
+
+static int play_and_end_last(void)
+{
+    return play_with_loggers(false);
+}
+
+static int play_and_end_first(void)
+{
+    return play_with_loggers(true);
 }
 
 /* Four threads log while the line is drawn: every log line stands alone in its row. */
 static void log_lines_of_all_threads_keep_clear_of_the_live_line(void **state)
 {
     (void)state;
-    struct screen *screen = show(play_with_loggers, 120);
-    assert_int_equal(screen->row, LOGGERS * LOG_LINES);
-    for (size_t i = 0; i < screen->row; i++)
-        assert_string_equal(screen->rows[i] + strlen("2026-01-01T00:00:00.000Z "), "chief info: a line of the log");
-    free(screen);
+    int (*const plays[])(void) = {play_and_end_last, play_and_end_first};
+    for (int i = 0; i < 10; i++) {
+        struct screen *screen = show(plays[i % 2], 120);
+        assert_int_equal(screen->row, LOGGERS * LOG_LINES);
+        for (size_t row = 0; row < screen->row; row++)
+            assert_string_equal(screen->rows[row] + strlen("2026-01-01T00:00:00.000Z "),
+                                "chief info: a line of the log");
+        free(screen);
+    }
 }
 
 static void a_dumb_terminal_gets_no_live_line(void **state)
