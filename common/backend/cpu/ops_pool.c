@@ -47,38 +47,48 @@ static void max_destroy(struct weir_op *op)
     free(op);
 }
 
-WEIR_CPU_BODY max_window_body(const struct weir_image *image, const struct window *window, const float *restrict x,
-                              float *restrict y, uint32_t *restrict first)
+/* One window: the first pixel, then what is greater. */
+static inline __attribute__((always_inline)) void max_window(const struct weir_image *image,
+                                                             const struct window *window, const float *restrict x,
+                                                             float *restrict y, uint32_t *restrict first)
 {
     size_t channels = image->channels;
+    uint32_t start = (uint32_t)(window->top * image->width + window->left);
+    for (size_t c = 0; c < channels; c++) {
+        y[c] = x[start * channels + c];
+        first[c] = start;
+    }
     for (size_t h = window->top; h < window->bottom; h++)
         for (size_t w = window->left; w < window->right; w++) {
             uint32_t pixel = (uint32_t)(h * image->width + w);
             const float *from = x + pixel * channels;
-            bool start = h == window->top && w == window->left;
             for (size_t c = 0; c < channels; c++) {
-                bool more = start || from[c] > y[c];
-                y[c] = more ? from[c] : y[c];
-                first[c] = more ? pixel : first[c];
+                float now = from[c], before = y[c];
+                uint32_t at = first[c];
+                y[c] = now > before ? now : before;
+                first[c] = now > before ? pixel : at;
             }
         }
 }
 
-WEIR_CPU_VARIANTS(static, max_window,
-                  (const struct weir_image *image, const struct window *window, const float *x, float *y,
-                   uint32_t *first),
-                  (image, window, x, y, first))
+WEIR_CPU_BODY max_image_body(const struct weir_op_desc *d, const float *x, float *y, uint32_t *first)
+{
+    for (size_t i = 0; i < d->result.height * d->result.width; i++) {
+        struct window window = window_at(d, i / d->result.width, i % d->result.width);
+        size_t at = i * d->result.channels;
+        max_window(&d->image, &window, x, y + at, first + at);
+    }
+}
+
+WEIR_CPU_VARIANTS(static, max_image, (const struct weir_op_desc *d, const float *x, float *y, uint32_t *first),
+                  (d, x, y, first))
 
 static void max_forward(struct weir_op *op, const struct weir_op_pass *pass)
 {
     struct max_pool *pool = (struct max_pool *)op;
     const struct weir_op_desc *d = &op->desc;
     for (size_t row = 0; row < pass->rows; row++)
-        for (size_t i = 0; i < d->result.height * d->result.width; i++) {
-            struct window window = window_at(d, i / d->result.width, i % d->result.width);
-            size_t at = row * d->out + i * d->result.channels;
-            max_window(&d->image, &window, pass->x + row * d->in, pass->y + at, pool->first + at);
-        }
+        max_image(d, pass->x + row * d->in, pass->y + row * d->out, pool->first + row * d->out);
 }
 
 static void max_backward(struct weir_op *op, const struct weir_op_pass *pass)

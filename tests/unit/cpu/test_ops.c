@@ -24,18 +24,17 @@ struct run {
     float *x, *kernel, *bias, *y, *dy, *dx, *dkernel, *dbias;
 };
 
-static float uniform(uint64_t at)
+/* Numbers in [-2, 2): the stream `stream`, always the same. */
+static float *numbers(size_t count, uint32_t stream)
 {
-    uint32_t word[4];
-    weir_random_block(weir_random_key(2, WEIR_RANDOM_TEST, 0, 0), at, 0, word);
-    return 4.0f * weir_random_unit(word[0]) - 2.0f;
-}
-
-static float *numbers(size_t count, uint64_t from)
-{
-    float *out = weir_alloc_tensor((count + 1) * sizeof *out, "test");
-    for (size_t i = 0; i < count; i++)
-        out[i] = uniform(from + i);
+    float *out = weir_alloc_tensor((count + 4) * sizeof *out, "test");
+    struct weir_random_key key = weir_random_key(2, WEIR_RANDOM_TEST, stream, 0);
+    for (size_t i = 0; i < count; i += 4) {
+        uint32_t word[4];
+        weir_random_block(key, i / 4, 0, word);
+        for (size_t k = 0; k < 4; k++)
+            out[i + k] = 4.0f * weir_random_unit(word[k]) - 2.0f;
+    }
     return out;
 }
 
@@ -46,14 +45,17 @@ static struct run run_new(const struct weir_op_desc *desc, uint32_t rows)
                       .rows = rows,
                       .kernel_elements = weir_reference_kernel_elements(desc),
                       .bias_elements = weir_reference_bias_elements(desc)};
-    run.x = numbers(rows * desc->in, 1000);
-    run.kernel = numbers(run.kernel_elements, 20000000);
-    run.bias = numbers(run.bias_elements, 30000000);
-    run.y = numbers(room * desc->out, 0);
-    run.dy = numbers(room * desc->out, 40000000);
-    run.dx = numbers(room * desc->in, 0);
-    run.dkernel = numbers(run.kernel_elements, 0);
-    run.dbias = numbers(run.bias_elements, 0);
+    run.x = numbers(rows * desc->in, 1);
+    run.kernel = numbers(run.kernel_elements, 2);
+    run.bias = numbers(run.bias_elements, 3);
+    run.y = weir_alloc_tensor(room * desc->out * sizeof(float), "test");
+    run.dy = weir_alloc_tensor(room * desc->out * sizeof(float), "test");
+    run.dx = weir_alloc_tensor(room * desc->in * sizeof(float), "test");
+    run.dkernel = weir_alloc_tensor(run.kernel_elements * sizeof(float), "test");
+    run.dbias = weir_alloc_tensor(run.bias_elements * sizeof(float), "test");
+    float *dy = numbers(rows * desc->out, 4);
+    memcpy(run.dy, dy, rows * desc->out * sizeof *dy);
+    free(dy);
     return run;
 }
 
@@ -64,15 +66,19 @@ static void run_free(struct run *run)
         free(all[i]);
 }
 
-/* Forward and backward; dy is used up. */
-static void run_op(struct weir_backend_context *context, struct run *run, const struct weir_row_range *replicas,
-                   size_t replica_count)
+static struct weir_op *op_new(struct weir_backend_context *context, const struct weir_op_desc *desc)
 {
-    const struct weir_backend *cpu = weir_backend_cpu();
     struct weir_error err;
-    struct weir_op *op = cpu->op_new(context, run->desc, ROWS_MAX, &err);
+    struct weir_op *op = weir_backend_cpu()->op_new(context, desc, ROWS_MAX, &err);
     if (!op)
         fail_msg("%s", err.text);
+    return op;
+}
+
+/* Forward and backward; dy is used up. */
+static void run_op(struct weir_op *op, struct run *run, const struct weir_row_range *replicas, size_t replica_count)
+{
+    const struct weir_backend *cpu = weir_backend_cpu();
     struct weir_op_gradient gradient = {replicas, replica_count, run->dkernel, run->bias_elements ? run->dbias : NULL};
     struct weir_op_pass pass = {.rows = run->rows,
                                 .x = run->x,
@@ -83,10 +89,8 @@ static void run_op(struct weir_backend_context *context, struct run *run, const 
                                 .dx = run->dx,
                                 .gradients = &gradient,
                                 .gradient_count = run->kernel_elements > 0};
-    cpu->begin(context);
     cpu->forward(op, &pass);
     cpu->backward(op, &pass);
-    cpu->op_free(op);
 }
 
 static double *as_double(const float *x, size_t count)
@@ -107,7 +111,7 @@ static void compare(const char *name, const char *what, const float *got, const 
             fail_msg("%s: %s[%zu] is %.9g, should be %.9g", name, what, i, (double)got[i], expected[i]);
 }
 
-static void compare_with_reference(struct weir_backend_context *context, const struct weir_op_case *c, uint32_t rows)
+static void compare_with_reference(struct weir_op *op, const struct weir_op_case *c, uint32_t rows)
 {
     struct run run = run_new(&c->desc, rows);
     size_t in = rows * c->desc.in, out = rows * c->desc.out;
@@ -118,7 +122,7 @@ static void compare_with_reference(struct weir_backend_context *context, const s
     weir_reference_forward(&c->desc, rows, x, kernel, bias, y);
     weir_reference_backward(&c->desc, rows, x, kernel, y, dy, dx, dkernel, dbias);
     struct weir_row_range all = {0, rows};
-    run_op(context, &run, &all, 1);
+    run_op(op, &run, &all, 1);
     compare(c->name, "y", run.y, y, out);
     compare(c->name, "dx", run.dx, dx, in);
     compare(c->name, "dkernel", run.dkernel, dkernel, run.kernel_elements);
@@ -133,9 +137,11 @@ static void every_operation_agrees_with_the_reference(void **state)
 {
     struct weir_op_case c;
     for (size_t n = 0; weir_op_case(n, &c); n++) {
-        compare_with_reference(*state, &c, 1);
-        compare_with_reference(*state, &c, 3);
-        compare_with_reference(*state, &c, 17);
+        struct weir_op *op = op_new(*state, &c.desc);
+        compare_with_reference(op, &c, 1);
+        compare_with_reference(op, &c, 3);
+        compare_with_reference(op, &c, 17);
+        weir_backend_cpu()->op_free(op);
     }
 }
 
@@ -146,30 +152,38 @@ static void same_bits(const char *name, const char *what, const float *a, const 
             fail_msg("%s: %s[%zu]: %a and %a", name, what, i, (double)a[i], (double)b[i]);
 }
 
-/* All rows at once, and each in a call of its own or in calls of a few. */
+/* The rows of `whole` again, in calls of `part` rows. */
+static void compare_parts(struct weir_op *op, const char *name, const struct run *whole, const float *dy, uint32_t part)
+{
+    size_t in = whole->desc->in, out = whole->desc->out;
+    for (uint32_t first = 0; first < ROWS_MAX; first += part) {
+        uint32_t rows = first + part <= ROWS_MAX ? part : ROWS_MAX - first;
+        struct run some = run_new(whole->desc, rows);
+        struct weir_row_range range = {0, rows};
+        memcpy(some.x, whole->x + first * in, rows * in * sizeof *some.x);
+        memcpy(some.dy, dy + first * out, rows * out * sizeof *dy);
+        run_op(op, &some, &range, 1);
+        same_bits(name, "y", some.y, whole->y + first * out, rows * out);
+        same_bits(name, "dx", some.dx, whole->dx + first * in, rows * in);
+        run_free(&some);
+    }
+}
+
 static void a_row_does_not_depend_on_the_rows_around_it(void **state)
 {
     struct weir_op_case c;
-    for (size_t n = 0; weir_op_case(n, &c); n++)
-        for (uint32_t part = 1; part <= 16; part *= 4) {
-            struct run whole = run_new(&c.desc, ROWS_MAX);
-            float *dy = numbers(ROWS_MAX * c.desc.out, 40000000), *x = whole.x;
-            struct weir_row_range all = {0, ROWS_MAX};
-            run_op(*state, &whole, &all, 1);
-            for (uint32_t first = 0; first < ROWS_MAX; first += part) {
-                uint32_t rows = first + part <= ROWS_MAX ? part : ROWS_MAX - first;
-                struct run some = run_new(&c.desc, rows);
-                struct weir_row_range range = {0, rows};
-                memcpy(some.x, x + first * c.desc.in, rows * c.desc.in * sizeof *x);
-                memcpy(some.dy, dy + first * c.desc.out, rows * c.desc.out * sizeof *dy);
-                run_op(*state, &some, &range, 1);
-                same_bits(c.name, "y", some.y, whole.y + first * c.desc.out, rows * c.desc.out);
-                same_bits(c.name, "dx", some.dx, whole.dx + first * c.desc.in, rows * c.desc.in);
-                run_free(&some);
-            }
-            free(dy);
-            run_free(&whole);
-        }
+    for (size_t n = 0; weir_op_case(n, &c); n++) {
+        struct weir_op *op = op_new(*state, &c.desc);
+        struct run whole = run_new(&c.desc, ROWS_MAX);
+        float *dy = numbers(ROWS_MAX * c.desc.out, 4);
+        struct weir_row_range all = {0, ROWS_MAX};
+        run_op(op, &whole, &all, 1);
+        for (uint32_t part = 1; part <= 16; part *= 4)
+            compare_parts(op, c.name, &whole, dy, part);
+        free(dy);
+        run_free(&whole);
+        weir_backend_cpu()->op_free(op);
+    }
 }
 
 /* The tree over 5 replicas, one without rows, by hand: ((0 + 1) + 3) + 4; replica 2 is passed over. */
@@ -182,8 +196,9 @@ static void weight_gradients_are_summed_along_the_tree(void **state)
         if (kernel == 0)
             continue;
         struct run merged = run_new(&c.desc, 14), part[5];
-        float *dy = numbers(14 * c.desc.out, 40000000);
-        run_op(*state, &merged, replicas, 5);
+        struct weir_op *op = op_new(*state, &c.desc);
+        float *dy = numbers(14 * c.desc.out, 4);
+        run_op(op, &merged, replicas, 5);
         for (size_t r = 0; r < 5; r++) {
             if (replicas[r].count == 0)
                 continue;
@@ -191,7 +206,7 @@ static void weight_gradients_are_summed_along_the_tree(void **state)
             part[r] = run_new(&c.desc, range.count);
             memcpy(part[r].x, merged.x + replicas[r].first * c.desc.in, range.count * c.desc.in * sizeof *dy);
             memcpy(part[r].dy, dy + replicas[r].first * c.desc.out, range.count * c.desc.out * sizeof *dy);
-            run_op(*state, &part[r], &range, 1);
+            run_op(op, &part[r], &range, 1);
         }
         for (size_t i = 0; i < kernel; i++)
             part[0].dkernel[i] = ((part[0].dkernel[i] + part[1].dkernel[i]) + part[3].dkernel[i]) + part[4].dkernel[i];
@@ -204,6 +219,7 @@ static void weight_gradients_are_summed_along_the_tree(void **state)
                 run_free(&part[r]);
         free(dy);
         run_free(&merged);
+        weir_backend_cpu()->op_free(op);
     }
 }
 
@@ -225,7 +241,9 @@ static void maxima_that_tie_share_in_global_pooling_and_the_first_wins_in_window
         struct run run = run_new(descs[i], 1);
         memcpy(run.x, x, sizeof x);
         run.dy[0] = 3;
-        run_op(*state, &run, NULL, 0);
+        struct weir_op *op = op_new(*state, descs[i]);
+        run_op(op, &run, NULL, 0);
+        weir_backend_cpu()->op_free(op);
         assert_true(run.y[0] == 7);
         same_bits("ties", "dx", run.dx, i == 0 ? shared : first, 4);
         run_free(&run);

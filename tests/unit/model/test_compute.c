@@ -376,6 +376,9 @@ static void the_fingerprint_names_processor_and_library(void **state)
     assert_non_null(strstr(text, "cpu "));
     assert_non_null(strstr(text, "oneDNN "));
     assert_non_null(strstr(text, " l2 "));
+    const char *most = getenv("ONEDNN_MAX_CPU_ISA");
+    if (most && strcmp(most, "AVX2") == 0)
+        assert_null(strstr(strstr(text, "oneDNN "), "avx512"));
 }
 
 int main(void)
