@@ -13,6 +13,27 @@ from reference import training, weights
 from reference.job import Job
 
 
+def evaluate_file(job, path, which):
+    """What is printed."""
+    dataset = job.data(which)
+    model = job.model(dataset.x.shape[1:])
+    tensors = weights.read(path)
+    if set(tensors) != {v.name for v in model.variables}:
+        sys.exit(f"{path}: has {sorted(tensors)}, the model has {[v.name for v in model.variables]}")
+    for variable in model.variables:
+        if tensors[variable.name].shape != variable.shape:
+            sys.exit(f"{path}: {variable.name} is {tensors[variable.name].shape}, not {variable.shape}")
+        variable.value = tensors[variable.name].astype(float)
+    loss, *metrics = training.evaluate(model, job.loss, job.metrics, dataset).tolist()
+    return {
+        "samples": len(dataset),
+        "loss": loss,
+        "metrics": dict(zip((m.name for m in job.metrics), metrics)),
+        "parameters": sum(v.value.size for v in model.variables),
+        "digest": weights.digest(tensors[v.name] for v in model.variables),
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("job")
@@ -21,25 +42,8 @@ def main():
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--train", action="store_true")
     args = parser.parse_args()
-
     job = Job(args.job, args.set, args.data)
-    dataset = job.data("train" if args.train else "validation")
-    model = job.model(dataset.x.shape[1:])
-    tensors = weights.read(args.weights)
-    if set(tensors) != {v.name for v in model.variables}:
-        sys.exit(f"{args.weights}: has {sorted(tensors)}, the model has {[v.name for v in model.variables]}")
-    for variable in model.variables:
-        if tensors[variable.name].shape != variable.shape:
-            sys.exit(f"{args.weights}: {variable.name} is {tensors[variable.name].shape}, not {variable.shape}")
-        variable.value = tensors[variable.name].astype(float)
-    loss, *metrics = training.evaluate(model, job.loss, job.metrics, dataset).tolist()
-    print(json.dumps({
-        "samples": len(dataset),
-        "loss": loss,
-        "metrics": dict(zip((m.name for m in job.metrics), metrics)),
-        "parameters": sum(v.value.size for v in model.variables),
-        "digest": weights.digest(tensors[v.name] for v in model.variables),
-    }, indent=2))
+    print(json.dumps(evaluate_file(job, args.weights, "train" if args.train else "validation"), indent=2))
 
 
 if __name__ == "__main__":
