@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""What weir trains is what NumPy trains in float64: weights, losses, metrics and digest, on one process and on a cluster.
+"""What weir trains is what NumPy trains in float64: weights, losses, metrics and digest, in one process and on a
+cluster.
 
 relu and max pooling are not smooth: a rounding error that changes a sign or a maximum is a jump that training then
 amplifies. So convolutions are compared with tanh and average pooling over many steps, and with relu and max pooling

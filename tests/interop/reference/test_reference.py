@@ -1,16 +1,17 @@
-#!/usr/bin/python3
-"""Tests of the NumPy reference itself: known answers, and every gradient against finite differences."""
+"""Tests of the NumPy program itself: known answers, and every gradient against finite differences.
+
+In tests/interop: python3 -m unittest reference.test_reference
+"""
 import os
-import sys
 import tempfile
 import unittest
 
 import numpy as np
 
-from reference import data, job, layers, model, philox, training, weights
+from . import data, job, layers, model, philox, training, weights
 
 PROBE = 1e-6
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
 
 
 def layer(class_name, **config):
@@ -232,7 +233,3 @@ class Examples(unittest.TestCase):
             built = example.model((28, 28))
             self.assertEqual(sum(int(np.prod(v.shape)) for v in built.variables), parameters, name)
             self.assertEqual(built.output_shape, (10,))
-
-
-if __name__ == "__main__":
-    sys.exit(unittest.main())
