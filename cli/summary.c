@@ -1,13 +1,12 @@
 #include "cli/summary.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/memory.h"
+#include "storage/storage_file.h"
 
 /* Digits of a double that are always right: 0.27 is written as 0.27. */
 #define JSON_FORMAT (JSON_INDENT(2) | JSON_REAL_PRECISION(15))
@@ -101,36 +100,18 @@ char *weir_summary_json(const struct weir_summary *summary)
     return line;
 }
 
-static bool write_file(const char *path, const char *bytes, struct weir_error *err)
-{
-    FILE *file = fopen(path, "we");
-    if (!file)
-        return weir_error_set(err, "%s: can't be written: %s", path, strerror(errno));
-    bool ok = fputs(bytes, file) >= 0 && fflush(file) == 0 && fsync(fileno(file)) == 0;
-    int error = errno;
-    if (fclose(file) != 0 && ok) {
-        ok = false;
-        error = errno;
-    }
-    if (ok)
-        return true;
-    unlink(path);
-    return weir_error_set(err, "%s: can't be written: %s", path, strerror(error));
-}
-
 bool weir_summary_write(const struct weir_summary *summary, const char *path, struct weir_error *err)
 {
-    size_t bytes = strlen(path) + 32;
-    char *temporary = weir_alloc(bytes, 1, "a file name"), *json = weir_summary_json(summary);
-    snprintf(temporary, bytes, "%s.%ld.tmp", path, (long)getpid());
-    bool ok = write_file(temporary, json, err);
-    if (ok && rename(temporary, path) != 0) {
-        ok = weir_error_set(err, "%s: can't be written: %s", path, strerror(errno));
-        unlink(temporary);
-    }
+    struct weir_file *file = weir_file_create(path, err);
+    if (!file)
+        return false;
+    char *json = weir_summary_json(summary);
+    bool ok = weir_file_append(file, json, strlen(json), err);
     free(json);
-    free(temporary);
-    return ok;
+    if (ok)
+        return weir_file_commit(file, err);
+    weir_file_abandon(file);
+    return false;
 }
 
 static const char *plural(uint64_t count)

@@ -46,7 +46,7 @@ struct weir_summary {
 /* The summary as indented JSON with a newline at its end; free() it. */
 char *weir_summary_json(const struct weir_summary *summary);
 
-/* Writes it to the file, whole or not at all (a temporary file beside it, renamed). Errors name the file. */
+/* Writes it to the file, whole or not at all (storage/storage_file.h). Errors name the file. */
 bool weir_summary_write(const struct weir_summary *summary, const char *path, struct weir_error *err);
 
 /* Prints the JSON, or for people:

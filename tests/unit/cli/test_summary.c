@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include <jansson.h>
@@ -161,7 +162,21 @@ static void an_impossible_file_is_named(void **state)
     assert_non_null(strstr(err.text, "/nowhere/summary.json"));
     assert_non_null(strstr(err.text, "No such file"));
     assert_false(weir_summary_write(&summary, "/tmp", &err)); /* a folder is in the way */
-    assert_non_null(strstr(err.text, "/tmp: can't be written"));
+    assert_non_null(strstr(err.text, "/tmp"));
+    assert_false(weir_summary_write(&summary, "/dev/full", &err));
+    assert_non_null(strstr(err.text, "No space left"));
+}
+
+/* A device is written to, and not replaced by a file. */
+static void a_device_stays_one(void **state)
+{
+    (void)state;
+    struct weir_error err;
+    struct stat status;
+    struct weir_summary summary = example();
+    assert_true(weir_summary_write(&summary, "/dev/null", &err));
+    assert_int_equal(stat("/dev/null", &status), 0);
+    assert_true(S_ISCHR(status.st_mode));
 }
 
 static void printed(const struct weir_summary *summary, bool json, char *text, size_t bytes)
@@ -213,6 +228,7 @@ int main(void)
         cmocka_unit_test(a_name_that_is_not_utf8_does_not_lose_the_key),
         cmocka_unit_test(the_file_is_replaced_whole),
         cmocka_unit_test(an_impossible_file_is_named),
+        cmocka_unit_test(a_device_stays_one),
         cmocka_unit_test(people_read_three_lines),
         cmocka_unit_test(a_full_disk_is_noticed),
     };
