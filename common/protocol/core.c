@@ -19,7 +19,7 @@ struct weir_message_body *weir_actions_send(struct weir_actions *actions, uint32
     return &action->body;
 }
 
-struct weir_action *weir_actions_tell(struct weir_actions *actions, enum weir_actor actor, uint32_t lane,
+struct weir_action *weir_actions_tell(struct weir_actions *actions, enum weir_actor_name actor, uint32_t lane,
                                       enum weir_event_kind kind)
 {
     struct weir_action *action = weir_actions_add(actions, WEIR_DO_TELL);

@@ -55,7 +55,7 @@ struct weir_event {
     const char *text;
 };
 
-enum weir_actor { WEIR_ACTOR_NODE, WEIR_ACTOR_WORKER, WEIR_ACTOR_RECORDER, WEIR_ACTOR_LANE, WEIR_ACTOR_LANES };
+enum weir_actor_name { WEIR_ACTOR_NODE, WEIR_ACTOR_WORKER, WEIR_ACTOR_RECORDER, WEIR_ACTOR_LANE, WEIR_ACTOR_LANES };
 
 enum weir_action_kind {
     WEIR_DO_CONNECT, /* open a stream to peer */
@@ -78,7 +78,7 @@ struct weir_action {
     enum weir_action_kind kind;
     uint32_t peer;
     bool more; /* SEND: another to the same peer follows at once */
-    enum weir_actor actor;
+    enum weir_actor_name actor;
     enum weir_event_kind tell;
     uint32_t chunk, lane, round, part;
     uint64_t step, offset, payload;
@@ -104,7 +104,7 @@ struct weir_action *weir_actions_add(struct weir_actions *actions, enum weir_act
 /* Appends a SEND of an empty body of that type. */
 struct weir_message_body *weir_actions_send(struct weir_actions *actions, uint32_t peer, enum weir_message_type type);
 /* Appends a TELL. */
-struct weir_action *weir_actions_tell(struct weir_actions *actions, enum weir_actor actor, uint32_t lane,
+struct weir_action *weir_actions_tell(struct weir_actions *actions, enum weir_actor_name actor, uint32_t lane,
                                       enum weir_event_kind kind);
 void weir_actions_release(struct weir_actions *actions, uint64_t payload);
 

@@ -1,0 +1,36 @@
+#include "runtime/payload.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "wire/wire.h"
+
+struct weir_payload *weir_payload_new(struct weir_message *message, const struct weir_slice *slices,
+                                      size_t slice_count, uint64_t offset, uint64_t bytes)
+{
+    struct weir_payload *payload =
+        weir_alloc(1, sizeof *payload + slice_count * sizeof(struct weir_slice), "a received payload");
+    payload->message = weir_message_ref(message);
+    payload->bytes = bytes;
+    payload->slice_count = weir_wire_cut(slices, slice_count, offset, bytes, payload->slices);
+    return payload;
+}
+
+void weir_payload_free(struct weir_payload *payload)
+{
+    if (!payload)
+        return;
+    weir_message_unref(payload->message);
+    free(payload);
+}
+
+void weir_payload_read(const struct weir_payload *payload, void *out)
+{
+    char *to = out;
+    for (size_t i = 0; i < payload->slice_count; i++) {
+        if (payload->slices[i].bytes != to)
+            memcpy(to, payload->slices[i].bytes, payload->slices[i].count);
+        to += payload->slices[i].count;
+    }
+}

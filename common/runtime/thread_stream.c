@@ -1,0 +1,285 @@
+/* The thread's streams: whose they are, and how messages become events. */
+#include "runtime/thread_stream.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "wire/wire.h"
+
+#define SILENT_NS (10 * WEIR_NS_PER_S) /* who opens a stream says Hello within this time */
+#define SILENT_MAX 64                  /* strangers at one time */
+#define CONNECT_TIMEOUT_MS 2000
+#define SLICES_ON_STACK 64
+
+static struct binding *bind_stream(struct weir_thread *thread, struct weir_stream *stream, struct weir_actor *actor)
+{
+    struct binding *binding = weir_alloc(1, sizeof *binding, "a stream");
+    binding->stream = stream;
+    binding->actor = actor;
+    binding->next = thread->bindings;
+    binding->link = &thread->bindings;
+    if (binding->next)
+        binding->next->link = &binding->next;
+    thread->bindings = binding;
+    weir_stream_set_user(stream, binding);
+    return binding;
+}
+
+static void unbind_stream(struct binding *binding)
+{
+    *binding->link = binding->next;
+    if (binding->next)
+        binding->next->link = binding->link;
+    weir_stream_free(binding->stream);
+    free(binding);
+}
+
+static bool stranger(const struct binding *binding)
+{
+    return !binding->bound && !binding->given_up;
+}
+
+/* From now on nothing of this stream reaches the core. */
+static void give_up(struct weir_thread *thread, struct binding *binding)
+{
+    if (stranger(binding))
+        thread->silent_count--;
+    if (binding->bound && binding->actor->streams[binding->peer] == binding->stream)
+        binding->actor->streams[binding->peer] = NULL;
+    binding->bound = false;
+    binding->given_up = true;
+}
+
+void weir_thread_connect(struct weir_actor *actor, uint32_t peer)
+{
+    assert(actor->address && peer < actor->peers);
+    uint32_t channel = 0;
+    const char *address = actor->address(actor->context, peer, &channel);
+    struct weir_stream *stream = weir_stream_connect(actor->thread->poller, address, channel,
+                                                     actor->message_limit_bytes, CONNECT_TIMEOUT_MS);
+    struct binding *binding = bind_stream(actor->thread, stream, actor);
+    binding->bound = true;
+    binding->peer = peer;
+    actor->streams[peer] = stream;
+}
+
+void weir_thread_close(struct weir_actor *actor, uint32_t peer, const char *reason)
+{
+    struct weir_stream *stream = actor->streams[peer];
+    if (!stream)
+        return;
+    if (reason[0])
+        weir_log_warning("%s: closing the stream from %s: %s", actor->name, weir_stream_peer(stream), reason);
+    give_up(actor->thread, weir_stream_user(stream));
+    weir_stream_close(stream, reason);
+}
+
+void weir_thread_send(struct weir_actor *actor, struct weir_action *action)
+{
+    struct weir_stream *stream = actor->streams[action->peer];
+    struct weir_attachment attachment = {.slices = 0};
+    if (!stream)
+        return; /* it broke: what was not sent is sent again after the next Hello */
+    if (actor->outgoing)
+        actor->outgoing(actor->context, &action->body, &attachment);
+    uint8_t *header;
+    size_t header_bytes = weir_wire_encode(&action->body, attachment.slices ? attachment.slice.count : 0, &header);
+    struct weir_outgoing outgoing = {
+        .header = header,
+        .header_bytes = header_bytes,
+        .payload = &attachment.slice,
+        .payload_count = attachment.slices,
+        .release = attachment.release,
+        .release_context = attachment.release_context,
+        .more = action->more,
+    };
+    weir_stream_send(stream, &outgoing);
+    free(header);
+}
+
+static void on_accepted(struct weir_thread *thread, const struct weir_transport_event *event)
+{
+    struct weir_actor *actor = thread->accepts[event->channel];
+    struct binding *binding = bind_stream(thread, event->stream, actor);
+    binding->silent_until_ns = weir_clock_ns() + SILENT_NS;
+    thread->silent_count++;
+    if (actor && thread->silent_count <= SILENT_MAX)
+        return;
+    give_up(thread, binding);
+    weir_stream_close(event->stream, "too many streams that say nothing");
+}
+
+static void step_closed(struct weir_actor *actor, uint32_t peer, const char *reason)
+{
+    struct weir_event out = {.kind = WEIR_ON_CLOSED, .peer = peer, .text = reason[0] ? reason : "connection closed"};
+    weir_thread_step(actor, &out);
+}
+
+/* Closes a stream for what came on it; its core learns it at once. */
+static void break_off(struct weir_thread *thread, struct binding *binding, const char *reason)
+{
+    struct weir_actor *actor = binding->actor;
+    bool bound = binding->bound;
+    uint32_t peer = binding->peer;
+    weir_log_warning("%s: closing the stream from %s: %s", actor->name, weir_stream_peer(binding->stream), reason);
+    give_up(thread, binding);
+    weir_stream_close(binding->stream, reason);
+    if (bound)
+        step_closed(actor, peer, reason);
+}
+
+static void refuse(struct weir_thread *thread, struct binding *binding, const char *reason)
+{
+    weir_log_warning("%s: refused the stream from %s: %s", binding->actor->name, weir_stream_peer(binding->stream),
+                     reason);
+    struct weir_message_body body = {.type = WEIR_REFUSED, .refused = {.reason = reason}};
+    uint8_t *header;
+    size_t bytes = weir_wire_encode(&body, 0, &header);
+    struct weir_outgoing outgoing = {.header = header, .header_bytes = bytes};
+    weir_stream_send(binding->stream, &outgoing);
+    free(header);
+    give_up(thread, binding);
+    weir_stream_finish(binding->stream);
+}
+
+/* A stranger's first message. True if it is a peer's Hello: then the stream is bound to it. */
+static bool admit(struct weir_thread *thread, struct binding *binding, const struct weir_message_body *body)
+{
+    struct weir_actor *actor = binding->actor;
+    char reason[1024] = "";
+    uint32_t peer = 0;
+    if (body->type != WEIR_HELLO) {
+        break_off(thread, binding, "its first message is no Hello");
+        return false;
+    }
+    if (!actor->admit(actor->context, &body->hello, &peer, reason, sizeof reason)) {
+        refuse(thread, binding, reason);
+        return false;
+    }
+    struct weir_stream *old = actor->streams[peer];
+    if (old) { /* the peer came back before we learned that its stream broke */
+        give_up(thread, weir_stream_user(old));
+        weir_stream_close(old, "replaced by a newer stream");
+        step_closed(actor, peer, "replaced by a newer stream");
+    }
+    thread->silent_count--;
+    binding->bound = true;
+    binding->peer = peer;
+    actor->streams[peer] = binding->stream;
+    return true;
+}
+
+static void give_message(struct weir_thread *thread, struct binding *binding, struct weir_message *message,
+                         const struct weir_slice *slices, size_t count)
+{
+    struct weir_wire_frame frame;
+    struct weir_error err;
+    if (!weir_wire_decode(slices, count, &frame, &err)) {
+        break_off(thread, binding, err.text);
+        return;
+    }
+    if (binding->bound || admit(thread, binding, &frame.body)) {
+        struct weir_event out = {
+            .kind = WEIR_ON_MESSAGE,
+            .peer = binding->peer,
+            .body = &frame.body,
+            .payload_bytes = frame.payload_bytes,
+            .text = "",
+        };
+        if (frame.payload_bytes)
+            out.payload = (uint64_t)(uintptr_t)weir_payload_new(message, slices, count, frame.payload_offset,
+                                                                frame.payload_bytes);
+        weir_thread_step(binding->actor, &out);
+    }
+    weir_wire_frame_free(&frame);
+}
+
+static void on_message(struct weir_thread *thread, struct binding *binding, struct weir_message *message)
+{
+    struct weir_slice few[SLICES_ON_STACK], *slices = few;
+    size_t count = weir_message_slices(message, few, SLICES_ON_STACK);
+    if (count > SLICES_ON_STACK) {
+        slices = weir_alloc(count, sizeof *slices, "a message's slices");
+        weir_message_slices(message, slices, count);
+    }
+    if (!binding->given_up)
+        give_message(thread, binding, message, slices, count);
+    if (slices != few)
+        free(slices);
+    weir_message_unref(message);
+}
+
+static void on_closed(struct weir_thread *thread, struct binding *binding, const char *reason)
+{
+    struct weir_actor *actor = binding->actor;
+    bool bound = binding->bound;
+    uint32_t peer = binding->peer;
+    give_up(thread, binding);
+    unbind_stream(binding);
+    if (bound && !atomic_load(&thread->stopping))
+        step_closed(actor, peer, reason);
+}
+
+void weir_thread_transport_event(struct weir_thread *thread, struct weir_transport_event *event)
+{
+    struct binding *binding = event->stream ? weir_stream_user(event->stream) : NULL;
+    struct weir_event out = {.text = ""};
+    switch (event->type) {
+    case WEIR_EVENT_ACCEPTED:
+        on_accepted(thread, event);
+        break;
+    case WEIR_EVENT_OPENED:
+    case WEIR_EVENT_SENT:
+        if (!binding->bound)
+            break;
+        out.kind = event->type == WEIR_EVENT_OPENED ? WEIR_ON_OPENED : WEIR_ON_SENT;
+        out.peer = binding->peer;
+        weir_thread_step(binding->actor, &out);
+        break;
+    case WEIR_EVENT_MESSAGE:
+        on_message(thread, binding, event->message);
+        break;
+    case WEIR_EVENT_CLOSED:
+        on_closed(thread, binding, event->reason);
+        break;
+    default:
+        break; /* time, or woken: the loop looks */
+    }
+}
+
+uint64_t weir_thread_silent_deadline(struct weir_thread *thread)
+{
+    uint64_t first = UINT64_MAX, now = thread->silent_count ? weir_clock_ns() : 0;
+    for (struct binding *binding = thread->silent_count ? thread->bindings : NULL; binding; binding = binding->next) {
+        if (!stranger(binding))
+            continue;
+        if (binding->silent_until_ns <= now)
+            break_off(thread, binding, "it said nothing for 10 s");
+        else if (binding->silent_until_ns < first)
+            first = binding->silent_until_ns;
+    }
+    return first;
+}
+
+void weir_thread_close_all(struct weir_thread *thread)
+{
+    for (struct binding *binding = thread->bindings; binding; binding = binding->next)
+        weir_stream_close(binding->stream, "");
+    struct weir_transport_event event;
+    while (thread->bindings) {
+        weir_poller_wait(thread->poller, UINT64_MAX, &event);
+        if (event.type == WEIR_EVENT_ACCEPTED) {
+            bind_stream(thread, event.stream, NULL)->given_up = true;
+            weir_stream_close(event.stream, "");
+        } else if (event.type == WEIR_EVENT_MESSAGE) {
+            weir_message_unref(event.message);
+        } else if (event.type == WEIR_EVENT_CLOSED) {
+            unbind_stream(weir_stream_user(event.stream));
+        }
+    }
+}
