@@ -201,6 +201,27 @@ static void try_leave(struct weir_chief *chief, uint64_t now_ns, struct weir_act
     move(chief, WEIR_CHIEF_DONE);
 }
 
+/* All workers must read the same data; the first one to come says how much that is. */
+static bool same_data(struct weir_chief *chief, uint32_t m, const struct weir_hello *hello, char *text, size_t bytes)
+{
+    struct weir_view *view = &chief->view;
+    if (hello->role != WEIR_NODE_WORKER)
+        return true;
+    if (view->train_samples == 0) {
+        view->train_samples = hello->train_samples;
+        view->validation_samples = hello->validation_samples;
+    }
+    if (hello->train_samples == view->train_samples && hello->validation_samples == view->validation_samples)
+        return true;
+    snprintf(text, bytes,
+             "%s has %llu training and %llu validation samples, other workers have %llu and %llu: all workers must "
+             "read the same data",
+             chief->config.members[m].name, (unsigned long long)hello->train_samples,
+             (unsigned long long)hello->validation_samples, (unsigned long long)view->train_samples,
+             (unsigned long long)view->validation_samples);
+    return false;
+}
+
 static void on_member_hello(struct weir_chief *chief, uint32_t m, const struct weir_event *event,
                             struct weir_actions *actions)
 {
@@ -213,7 +234,10 @@ static void on_member_hello(struct weir_chief *chief, uint32_t m, const struct w
         chief->numerics_differ = true;
     struct weir_message_body *reply = weir_actions_send(actions, m, WEIR_HELLO);
     reply->hello = chief->config.hello;
-    if (chief->view.number > 0)
+    char text[600];
+    if (!same_data(chief, m, hello, text, sizeof text))
+        weir_chief_fail(chief, text, event->now_ns, actions);
+    else if (chief->view.number > 0)
         send_view(chief, m, actions);
     else
         try_begin(chief, event->now_ns, actions);

@@ -52,6 +52,7 @@ struct weir_hello {
     const char *numerics;  /* fingerprint of what bits depend on */
     const char *address;   /* control: where this node serves; "" if nowhere */
     const char *canonical; /* control: the job's keys, to name differences; else "" */
+    uint64_t train_samples, validation_samples; /* control, workers: of the data that they read */
     uint64_t record_step;  /* the newest record that is held, if has_record */
     uint32_t record_round;
     bool has_record;
@@ -89,6 +90,7 @@ struct weir_view {
     uint32_t replicas, lanes;
     uint32_t chunk_elements; /* floats in every chunk but the last */
     uint64_t flat_elements;
+    uint64_t train_samples, validation_samples; /* of the data that all workers read */
     const struct weir_view_node *nodes;
     size_t node_count;
     const struct weir_view_chunk *chunks;

@@ -1,0 +1,109 @@
+#include "cli/agent_node.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#define SAY_WAITING_NS (5 * WEIR_NS_PER_S)
+#define VIEW_LIMIT_BYTES ((size_t)16 << 20)
+
+static void step(void *core, const struct weir_event *event, struct weir_actions *actions)
+{
+    weir_node_step(core, event, actions);
+}
+
+static uint64_t deadline(const void *core)
+{
+    return weir_node_deadline(core);
+}
+
+static const char *address(void *context, uint32_t peer, uint32_t *channel)
+{
+    const struct weir_agent_node *node = context;
+    (void)peer;
+    *channel = WEIR_CHANNEL_CONTROL;
+    return node->process->chief.address;
+}
+
+static void outgoing(void *context, struct weir_message_body *body, struct weir_attachment *attachment)
+{
+    const struct weir_agent_node *node = context;
+    (void)attachment;
+    if (body->type != WEIR_HEARTBEAT)
+        return;
+    weir_process_measure(node->process, &body->heartbeat);
+    body->heartbeat.step = node->step(node->owner);
+}
+
+/* Says for whom this node waits: at once when that changes, and again now and then. */
+static void say_waiting(struct weir_agent_node *node, const char *text)
+{
+    uint64_t now = weir_clock_ns();
+    if (strcmp(text, node->waiting) == 0 && now < node->said_ns + SAY_WAITING_NS)
+        return;
+    snprintf(node->waiting, sizeof node->waiting, "%s", text);
+    node->said_ns = now;
+    weir_log_info("waiting for %s", text);
+}
+
+static void perform(void *context, const struct weir_action *action)
+{
+    struct weir_agent_node *node = context;
+    switch (action->kind) {
+    case WEIR_DO_LANES:
+        node->lanes(node->owner, &action->body.view);
+        break;
+    case WEIR_DO_PROGRESS:
+        say_waiting(node, action->text);
+        break;
+    case WEIR_DO_STOP:
+        weir_process_agent_done(node->process, action->code, action->text);
+        break;
+    default:
+        break;
+    }
+}
+
+void weir_agent_node_init(struct weir_agent_node *node, struct weir_process *process, const struct weir_member *self,
+                          const struct weir_hello *hello)
+{
+    const struct weir_job *job = &process->job;
+    struct weir_node_config config = {
+        .hello = *hello,
+        .name = self->name,
+        .chief_name = process->chief.name,
+        .start_timeout_ns = job->start_timeout_s * WEIR_NS_PER_S,
+        .lease_ns = weir_process_lease_ns(process),
+        .heartbeat_ns = job->heartbeat_ms * WEIR_NS_PER_MS,
+    };
+    node->process = process;
+    snprintf(node->name, sizeof node->name, "control");
+    node->actor = (struct weir_actor){
+        .name = node->name,
+        .core = weir_node_init(&node->arena, &config),
+        .context = node,
+        .step = step,
+        .deadline = deadline,
+        .actions_max = WEIR_NODE_ACTIONS_MAX,
+        .peers = 1,
+        .address = address,
+        .outgoing = outgoing,
+        .perform = perform,
+        .message_limit_bytes = VIEW_LIMIT_BYTES,
+    };
+    node->thread = weir_thread_new(process->transport, node->name);
+    weir_thread_add(node->thread, &node->actor);
+}
+
+void weir_agent_node_fail(struct weir_agent_node *node, const char *why)
+{
+    struct weir_event event = {.kind = WEIR_ON_FAILED, .text = why};
+    weir_post(&node->actor, &event);
+}
+
+void weir_agent_node_free(struct weir_agent_node *node)
+{
+    weir_arena_free(&node->arena);
+}

@@ -1,0 +1,27 @@
+/* The node core of a parameter server's or worker's agent, on its control thread. */
+#ifndef WEIR_CLI_AGENT_NODE_H
+#define WEIR_CLI_AGENT_NODE_H
+
+#include "cli/agent.h"
+#include "protocol/node.h"
+
+struct weir_agent_node {
+    struct weir_process *process;
+    void *owner;
+    void (*lanes)(void *owner, const struct weir_view *view); /* the view came: start */
+    uint64_t (*step)(void *owner);                            /* where the owner is, for the heartbeat */
+    struct weir_arena arena;
+    struct weir_actor actor;
+    struct weir_thread *thread;
+    char name[64], waiting[256];
+    uint64_t said_ns;
+};
+
+/* `hello` is what it says of itself to the chief. */
+void weir_agent_node_init(struct weir_agent_node *node, struct weir_process *process, const struct weir_member *self,
+                          const struct weir_hello *hello);
+/* Tells the core that this node can't go on. Any thread. */
+void weir_agent_node_fail(struct weir_agent_node *node, const char *why);
+void weir_agent_node_free(struct weir_agent_node *node);
+
+#endif
