@@ -73,7 +73,8 @@ struct weir_agent {
     bool (*start)(void *self, struct weir_error *err);
     void (*fail)(void *self, const char *why); /* the job can't go on; any thread */
     void (*stop)(void *self);                  /* asks all threads to end */
-    void (*join)(void *self);                  /* waits for them and frees everything */
+    void (*join)(void *self);                  /* waits for them */
+    void (*free)(void *self);                  /* once the transport is gone, and with it all references */
 };
 
 struct weir_agent *weir_agent_chief_new(struct weir_process *process);

@@ -1,0 +1,66 @@
+/* A worker's compute thread: carries out one WEIR_DO_COMPUTE at a time.
+ *
+ * Gradients are kept in sets, one per step: a set is used again when no message refers to it.
+ */
+#ifndef WEIR_CLI_AGENT_COMPUTE_H
+#define WEIR_CLI_AGENT_COMPUTE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cli/agent.h"
+#include "protocol/tree.h"
+
+#define WEIR_GRADIENT_SETS 4
+
+/* The gradient of one step: a flat array per node that the worker sends. */
+struct weir_gradient_set {
+    atomic_uint references; /* messages on their way */
+    atomic_ullong step;
+    struct weir_gradient_node nodes[WEIR_TREE_COVER_MAX];
+};
+
+struct weir_agent_compute {
+    struct weir_process *process;
+    struct weir_actor *worker, *lanes[WEIR_LANES_MAX]; /* whom it tells */
+    uint32_t lane_count;
+    /* what it hosts */
+    uint32_t first_replica, replica_count;
+    struct weir_tree_node tree_nodes[WEIR_TREE_COVER_MAX];
+    size_t node_count;
+    struct weir_dataset *train, *validation;
+    struct weir_walk walk;
+    struct weir_prefetch *prefetch;
+    struct weir_compute *compute;
+    uint32_t max_rows, piece_rows;
+    float *weights[2]; /* by version & 1; the same in place */
+    struct weir_gradient_set sets[WEIR_GRADIENT_SETS];
+    uint64_t last_step; /* of the job */
+    /* the thread */
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool stopping, asked; /* locked */
+    struct weir_record record;
+    /* scratch */
+    struct weir_replica_rows *rows;
+    uint32_t *ids, *row0;
+    struct weir_sums *sums;
+    uint64_t *index;
+    float *x, *y; /* validation */
+    uint32_t told_chunk;
+};
+
+/* Once the view is there. The data sets are open. */
+bool weir_agent_compute_start(struct weir_agent_compute *compute, uint32_t position, uint64_t train_samples,
+                              uint64_t steps, struct weir_error *err);
+void weir_agent_compute_ask(struct weir_agent_compute *compute, const struct weir_record *record);
+/* The set of a step, with one more reference, or NULL if there is none. Any thread. */
+struct weir_gradient_set *weir_agent_compute_ref(struct weir_agent_compute *compute, uint64_t step);
+void weir_agent_compute_unref(void *set);
+void weir_agent_compute_stop(struct weir_agent_compute *compute);
+void weir_agent_compute_join(struct weir_agent_compute *compute);
+void weir_agent_compute_free(struct weir_agent_compute *compute);
+
+#endif

@@ -1,0 +1,341 @@
+/* A worker: its lanes, the step core beside lane 0, and the compute thread. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "cli/agent_compute.h"
+#include "cli/agent_node.h"
+#include "worker/exchange.h"
+#include "worker/worker.h"
+
+/* Partly received chunks that a server may have to keep per lane: enough to hide a round trip. */
+#define CREDIT_BYTES ((uint64_t)64 << 20)
+#define CREDIT_LEAST 8
+
+struct agent_worker;
+
+struct worker_lane {
+    struct agent_worker *worker;
+    uint32_t lane;
+    struct weir_thread *thread;
+    struct weir_actor actor;
+    char name[64];
+    struct weir_arena arena;
+};
+
+struct agent_worker {
+    struct weir_agent agent;
+    struct weir_process *process;
+    uint32_t position;
+    struct weir_agent_node node;
+    struct worker_lane lanes[WEIR_LANES_MAX];
+    uint32_t lane_count; /* 0 until the view is there */
+    struct weir_actor step_actor;
+    struct weir_arena arena;
+    struct weir_agent_compute compute;
+    atomic_ullong at_step;
+};
+
+/* ---- lanes */
+
+/* A new version's chunk is copied to where the model reads it; in place it lies there already. */
+static void store(struct worker_lane *lane, const struct weir_action *action)
+{
+    struct weir_agent_compute *compute = &lane->worker->compute;
+    struct weir_payload *payload = weir_payload_of(action->payload);
+    float *to = compute->weights[action->step & 1] +
+                weir_layout_first(&lane->worker->process->layout, action->chunk);
+    weir_payload_read(payload, to);
+    weir_payload_free(payload);
+}
+
+static void perform_lane(void *context, const struct weir_action *action)
+{
+    assert(action->kind == WEIR_DO_STORE);
+    store(context, action);
+}
+
+/* Which of the worker's nodes a contribution is of. */
+static size_t node_number(const struct weir_agent_compute *compute, const struct weir_contribution *contribution)
+{
+    for (size_t n = 0; n < compute->node_count; n++)
+        if (compute->tree_nodes[n].level == contribution->level && compute->tree_nodes[n].index == contribution->index)
+            return n;
+    assert(!"a contribution of a node that this worker does not compute");
+    return 0;
+}
+
+static void outgoing_lane(void *context, struct weir_message_body *body, struct weir_attachment *attachment)
+{
+    struct worker_lane *lane = context;
+    struct weir_agent_compute *compute = &lane->worker->compute;
+    if (body->type != WEIR_CONTRIBUTION)
+        return;
+    struct weir_contribution *contribution = &body->contribution;
+    const struct weir_layout *layout = &lane->worker->process->layout;
+    struct weir_gradient_set *set = weir_agent_compute_ref(compute, contribution->step);
+    assert(set); /* kept until every chunk is at the next version */
+    const struct weir_gradient_node *node = &set->nodes[node_number(compute, contribution)];
+    contribution->empty = node->empty;
+    if (node->empty) {
+        weir_agent_compute_unref(set);
+        return;
+    }
+    attachment->slices = 1;
+    attachment->slice.bytes = node->gradient + weir_layout_first(layout, contribution->chunk);
+    attachment->slice.count = 4 * (size_t)weir_layout_elements(layout, contribution->chunk);
+    attachment->release = weir_agent_compute_unref;
+    attachment->release_context = set;
+}
+
+static const char *address_lane(void *context, uint32_t peer, uint32_t *channel)
+{
+    const struct worker_lane *lane = context;
+    *channel = WEIR_CHANNEL_LANE(lane->lane);
+    return lane->worker->process->servers[peer].address;
+}
+
+static struct weir_actor *find_from_lane(void *context, enum weir_actor_name actor, uint32_t lane)
+{
+    struct agent_worker *worker = ((struct worker_lane *)context)->worker;
+    switch (actor) {
+    case WEIR_ACTOR_NODE:
+        return &worker->node.actor;
+    case WEIR_ACTOR_WORKER:
+        return &worker->step_actor;
+    case WEIR_ACTOR_LANE:
+        return &worker->lanes[lane].actor;
+    default:
+        return NULL;
+    }
+}
+
+static void step_lane(void *core, const struct weir_event *event, struct weir_actions *actions)
+{
+    weir_exchange_step(core, event, actions);
+}
+
+static uint64_t deadline_lane(const void *core)
+{
+    return weir_exchange_deadline(core);
+}
+
+static void perform_step(void *context, const struct weir_action *action)
+{
+    struct agent_worker *worker = context;
+    assert(action->kind == WEIR_DO_COMPUTE);
+    atomic_store(&worker->at_step, action->step);
+    weir_agent_compute_ask(&worker->compute, &action->body.record);
+}
+
+static void step_worker(void *core, const struct weir_event *event, struct weir_actions *actions)
+{
+    weir_worker_step(core, event, actions);
+}
+
+/* ---- once the view is there */
+
+static void make_exchange(struct worker_lane *lane, const struct weir_view *view)
+{
+    const struct agent_worker *worker = lane->worker;
+    const struct weir_process *process = worker->process;
+    const char **names = weir_arena_take(&lane->arena, process->server_count, sizeof(char *));
+    for (uint32_t k = 0; k < process->server_count; k++)
+        names[k] = process->servers[k].name;
+    uint64_t credit = CREDIT_BYTES / process->job.chunk_bytes;
+    struct weir_exchange_config config = {
+        .generation = view->generation,
+        .view = view->number,
+        .incarnation = process->incarnation,
+        .job_hash = process->job.hash,
+        .numerics = process->numerics,
+        .self = worker->position,
+        .lane = lane->lane,
+        .workers = process->worker_count,
+        .replicas = process->replicas,
+        .layout = process->layout,
+        .credit = credit > CREDIT_LEAST ? (uint32_t)credit : CREDIT_LEAST,
+        .server_names = names,
+        .patience_ns = weir_process_lease_ns(process),
+    };
+    lane->actor.core = weir_exchange_init(&lane->arena, &config);
+    lane->actor.actions_max = weir_exchange_actions_max(&config);
+    lane->actor.peers = process->server_count;
+    weir_thread_add(lane->thread, &lane->actor);
+}
+
+static void make_step_core(struct agent_worker *worker)
+{
+    struct weir_worker_config config = {
+        .lanes = worker->process->lanes,
+        .stands_by = worker->compute.replica_count == 0,
+    };
+    worker->step_actor = (struct weir_actor){
+        .name = "step",
+        .core = weir_worker_init(&worker->arena, &config),
+        .context = worker,
+        .step = step_worker,
+        .actions_max = WEIR_WORKER_ACTIONS_MAX,
+        .perform = perform_step,
+    };
+    weir_thread_add(worker->lanes[0].thread, &worker->step_actor);
+}
+
+static void start_lanes(void *owner, const struct weir_view *view)
+{
+    struct agent_worker *worker = owner;
+    struct weir_process *process = worker->process;
+    struct weir_error err;
+    struct weir_schedule schedule = weir_process_schedule(process, view->train_samples, view->validation_samples);
+    worker->compute.worker = &worker->step_actor;
+    worker->compute.lane_count = process->lanes;
+    for (uint32_t l = 0; l < process->lanes; l++)
+        worker->compute.lanes[l] = &worker->lanes[l].actor;
+    if (!weir_agent_compute_start(&worker->compute, worker->position, view->train_samples,
+                                  weir_schedule_steps(&schedule), &err)) {
+        weir_agent_node_fail(&worker->node, err.text);
+        return;
+    }
+    for (uint32_t l = 0; l < process->lanes; l++)
+        make_exchange(&worker->lanes[l], view);
+    make_step_core(worker);
+    for (uint32_t l = 0; l < process->lanes; l++) {
+        if (!weir_thread_start(worker->lanes[l].thread, &err)) {
+            weir_agent_node_fail(&worker->node, err.text);
+            return;
+        }
+        worker->lane_count = l + 1;
+    }
+    if (worker->compute.replica_count == 0)
+        weir_log_info("stands by: there are more workers than the %u replicas of the job", process->replicas);
+    else
+        weir_log_info("computing %u of %u replicas, from number %u on", worker->compute.replica_count,
+                      process->replicas, worker->compute.first_replica);
+}
+
+/* ---- the agent */
+
+static uint64_t at_step(void *owner)
+{
+    return atomic_load(&((struct agent_worker *)owner)->at_step);
+}
+
+static bool start(void *self, struct weir_error *err)
+{
+    struct agent_worker *worker = self;
+    return weir_thread_start(worker->node.thread, err);
+}
+
+static void fail(void *self, const char *why)
+{
+    weir_agent_node_fail(&((struct agent_worker *)self)->node, why);
+}
+
+static void stop(void *self)
+{
+    struct agent_worker *worker = self;
+    weir_thread_stop(worker->node.thread);
+    for (uint32_t l = 0; l < worker->process->lanes; l++)
+        weir_thread_stop(worker->lanes[l].thread);
+}
+
+static void join(void *self)
+{
+    struct agent_worker *worker = self;
+    weir_thread_join(worker->node.thread); /* it starts the lanes and the compute thread */
+    weir_agent_compute_stop(&worker->compute);
+    weir_agent_compute_join(&worker->compute);
+    for (uint32_t l = 0; l < worker->process->lanes; l++) {
+        if (l < worker->lane_count)
+            weir_thread_join(worker->lanes[l].thread);
+        else
+            weir_thread_discard(worker->lanes[l].thread);
+    }
+}
+
+static void free_all(void *self)
+{
+    struct agent_worker *worker = self;
+    weir_agent_compute_free(&worker->compute);
+    for (uint32_t l = 0; l < worker->process->lanes; l++)
+        weir_arena_free(&worker->lanes[l].arena);
+    weir_agent_node_free(&worker->node);
+    weir_arena_free(&worker->arena);
+    free(worker);
+}
+
+static void init_lane(struct agent_worker *worker, uint32_t l)
+{
+    struct worker_lane *lane = &worker->lanes[l];
+    lane->worker = worker;
+    lane->lane = l;
+    snprintf(lane->name, sizeof lane->name, "worker/%u lane %u", worker->process->workers[worker->position].index, l);
+    lane->thread = weir_thread_new(worker->process->transport, lane->name);
+    lane->actor = (struct weir_actor){
+        .name = lane->name,
+        .context = lane,
+        .step = step_lane,
+        .deadline = deadline_lane,
+        .address = address_lane,
+        .outgoing = outgoing_lane,
+        .perform = perform_lane,
+        .find = find_from_lane,
+        .lanes = worker->process->lanes,
+        .message_limit_bytes = worker->process->job.chunk_bytes + (64u << 10),
+    };
+}
+
+/* Opens a data set and checks that it fits the model. */
+static struct weir_dataset *open_data(struct weir_process *process, const struct weir_data_config *config,
+                                      const char *key, struct weir_error *err)
+{
+    size_t x[4], y[4];
+    uint64_t labels = 0;
+    struct weir_dataset *dataset = weir_dataset_open(config, err);
+    if (!dataset) {
+        weir_error_wrap(err, "%s: %s", process->job.path, key);
+        return NULL;
+    }
+    size_t x_dims = weir_dataset_x_shape(dataset, x), y_dims = weir_dataset_y_shape(dataset, y);
+    if (weir_model_bind(process->model, &process->job, x, x_dims, y, y_dims, &labels, err) &&
+        (labels == 0 || weir_dataset_check_labels(dataset, labels, err)))
+        return dataset;
+    weir_error_wrap(err, "%s: %s", process->job.path, key);
+    weir_dataset_close(dataset);
+    return NULL;
+}
+
+struct weir_agent *weir_agent_worker_new(struct weir_process *process, uint32_t position, struct weir_error *err)
+{
+    struct weir_dataset *validation = NULL;
+    struct weir_dataset *training = open_data(process, &process->job.train, "data.train", err);
+    if (!training)
+        return NULL;
+    if (process->job.validation.present)
+        validation = open_data(process, &process->job.validation, "data.validation", err);
+    if (process->job.validation.present && !validation) {
+        weir_dataset_close(training);
+        return NULL;
+    }
+    struct agent_worker *worker = weir_alloc(1, sizeof *worker, "a worker");
+    worker->process = process;
+    worker->position = position;
+    worker->compute.process = process;
+    worker->compute.train = training;
+    worker->compute.validation = validation;
+    worker->agent = (struct weir_agent){process, worker, start, fail, stop, join, free_all};
+    worker->node.owner = worker;
+    worker->node.lanes = start_lanes;
+    worker->node.step = at_step;
+    const struct weir_member *self = &process->workers[position];
+    struct weir_hello hello = weir_process_hello(process, WEIR_NODE_WORKER, self->index);
+    hello.train_samples = weir_dataset_samples(training);
+    hello.validation_samples = validation ? weir_dataset_samples(validation) : 0;
+    weir_agent_node_init(&worker->node, process, self, &hello);
+    for (uint32_t l = 0; l < process->lanes; l++)
+        init_lane(worker, l);
+    return &worker->agent;
+}

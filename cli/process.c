@@ -1,0 +1,101 @@
+/* What all agents of a process share: who is who, how much there is to do, and when all is over. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "cli/agent.h"
+
+/* Batches of one round of validation: long enough to hide its round trip, short enough to be no pause. */
+#define VALIDATION_BATCHES 16
+
+struct weir_hello weir_process_hello(const struct weir_process *process, enum weir_node_role role, uint32_t index)
+{
+    return (struct weir_hello){
+        .role = role,
+        .index = index,
+        .incarnation = process->incarnation,
+        .job_hash = process->job.hash,
+        .numerics = process->numerics,
+        .address = "",
+        .canonical = process->job.canonical,
+    };
+}
+
+void weir_process_measure(const struct weir_process *process, struct weir_heartbeat *heartbeat)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    heartbeat->pid = (uint64_t)getpid();
+    heartbeat->cpu_s = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    heartbeat->peak_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
+    weir_transport_bytes(process->transport, &heartbeat->sent_bytes, &heartbeat->received_bytes);
+    heartbeat->replicas_computed = atomic_load(&process->replicas_computed);
+    heartbeat->chunks_applied = atomic_load(&process->chunks_applied);
+}
+
+uint64_t weir_process_lease_ns(const struct weir_process *process)
+{
+    return process->job.lease_ms * WEIR_NS_PER_MS;
+}
+
+uint32_t weir_process_validation_rows(const struct weir_process *process)
+{
+    uint64_t rows = (uint64_t)process->job.batch_size * VALIDATION_BATCHES;
+    return rows < UINT32_MAX ? (uint32_t)rows : UINT32_MAX;
+}
+
+static uint32_t steps_per_epoch(const struct weir_process *process, uint64_t train_samples)
+{
+    const struct weir_job *job = &process->job;
+    return job->steps_per_epoch ? job->steps_per_epoch
+                                : weir_walk_steps(train_samples, job->batch_size, job->drop_remainder);
+}
+
+struct weir_walk weir_process_walk(const struct weir_process *process, uint64_t train_samples)
+{
+    return (struct weir_walk){
+        .samples = train_samples,
+        .batch_size = process->job.batch_size,
+        .replicas = process->replicas,
+        .steps_per_epoch = steps_per_epoch(process, train_samples),
+        .shuffle = process->job.shuffle,
+        .seed = process->job.seed,
+    };
+}
+
+struct weir_schedule weir_process_schedule(struct weir_process *process, uint64_t train_samples,
+                                           uint64_t validation_samples)
+{
+    const struct weir_job *job = &process->job;
+    uint32_t rows = weir_process_validation_rows(process);
+    struct weir_schedule schedule = {
+        .steps_per_epoch = steps_per_epoch(process, train_samples),
+        .epochs = job->epochs,
+        .validation_rounds = (uint32_t)((validation_samples + rows - 1) / rows),
+        .metrics = (uint32_t)job->metric_count,
+        .learning_rate = job->optimizer.learning_rate,
+    };
+    if (job->optimizer.clipnorm > 0) {
+        schedule.gate = WEIR_GATE_CLIPNORM;
+        schedule.clip = job->optimizer.clipnorm;
+    } else if (job->optimizer.global_clipnorm > 0) {
+        schedule.gate = WEIR_GATE_GLOBAL_CLIPNORM;
+        schedule.clip = job->optimizer.global_clipnorm;
+    }
+    return schedule;
+}
+
+void weir_process_agent_done(struct weir_process *process, int code, const char *why)
+{
+    if (code != 0)
+        weir_log_error("%s", why);
+    pthread_mutex_lock(&process->lock);
+    process->done_count++;
+    process->code = process->code ? process->code : code;
+    pthread_mutex_unlock(&process->lock);
+    uv_async_send(&process->done);
+}

@@ -1,0 +1,335 @@
+/* `weir start`, and the roles of `weir run` in one process: reads job and TF_CONFIG, makes the agents, waits for their end. */
+#include "cli/start.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "cli/agent.h"
+#include "cli/commands.h"
+#include "cli/title.h"
+#include "runtime/process.h"
+
+#define HANDSHAKE_MS 10000
+#define MESSAGE_SLACK_BYTES (64u << 10)
+
+/* ---- who is who */
+
+static void name_member(struct weir_member *member, enum weir_node_role role, const char *role_name, uint32_t index,
+                        const char *address)
+{
+    member->role = role;
+    member->index = index;
+    member->address = address;
+    snprintf(member->name, sizeof member->name, "%s/%u at %s", role_name, index, address);
+}
+
+static uint32_t name_members(struct weir_process *process, enum weir_role role, enum weir_node_role node_role,
+                             struct weir_member **members)
+{
+    const struct weir_cluster *cluster = &process->cluster;
+    uint32_t count = 0;
+    *members = weir_arena_take(&process->arena, weir_cluster_count(cluster, role), sizeof **members);
+    for (size_t i = 0; i < cluster->task_count; i++) {
+        const struct weir_task *task = &cluster->tasks[i];
+        if (task->role == role)
+            name_member(&(*members)[count++], node_role, weir_role_names[role], task->index, task->address);
+    }
+    return count;
+}
+
+static void name_cluster(struct weir_process *process)
+{
+    process->server_count = name_members(process, WEIR_PS, WEIR_NODE_PS, &process->servers);
+    process->worker_count = name_members(process, WEIR_WORKER, WEIR_NODE_WORKER, &process->workers);
+    const struct weir_task *chief = weir_cluster_find(&process->cluster, WEIR_CHIEF, 0);
+    name_member(&process->chief, WEIR_NODE_CHIEF, "chief", 0, chief ? chief->address : process->workers[0].address);
+}
+
+/* Inside one process addresses are only names. */
+static void name_local(struct weir_process *process)
+{
+    process->local = true;
+    process->server_count = process->worker_count = 1;
+    process->servers = weir_arena_take(&process->arena, 1, sizeof *process->servers);
+    process->workers = weir_arena_take(&process->arena, 1, sizeof *process->workers);
+    name_member(&process->chief, WEIR_NODE_CHIEF, "chief", 0, "127.0.0.1:2222");
+    name_member(&process->servers[0], WEIR_NODE_PS, "ps", 0, "127.0.0.1:2222");
+    name_member(&process->workers[0], WEIR_NODE_WORKER, "worker", 0, "127.0.0.1:2222");
+}
+
+static uint32_t position_of(const struct weir_member *members, uint32_t count, uint32_t index)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (members[i].index == index)
+            return i;
+    return 0;
+}
+
+/* ---- the job */
+
+static bool load_model(struct weir_process *process, struct weir_error *err)
+{
+    struct weir_job *job = &process->job;
+    process->model =
+        weir_model_parse(job->model_json, job->model_bytes, job->model_path ? job->model_path : job->path, err);
+    if (!process->model)
+        return false;
+    process->variable_count = weir_model_variables(process->model, &process->variables);
+    process->flat_elements = weir_model_flat_elements(process->model);
+    if (process->variable_count == 0)
+        return weir_error_set(err, "%s: model: no layer has weights: there is nothing to train",
+                              job->model_path ? job->model_path : job->path);
+    process->replicas = job->replicas ? job->replicas : process->worker_count;
+    if (process->replicas > WEIR_REPLICAS_MAX)
+        return weir_error_set(err, "%s: replicas: %u is more than the %u that weir sums", job->path, process->replicas,
+                              WEIR_REPLICAS_MAX);
+    process->lanes = job->lanes ? job->lanes : 1;
+    process->layout = weir_layout_make(process->flat_elements, job->chunk_bytes / (uint32_t)sizeof(float),
+                                       process->server_count, process->lanes);
+    if (process->local)
+        process->weights = weir_alloc_tensor((size_t)process->flat_elements * sizeof(float), "the weights");
+    return true;
+}
+
+static int print_problems(const struct weir_problems *problems)
+{
+    for (size_t i = 0; i < problems->count; i++)
+        fprintf(stderr, "weir: %s\n", problems->lines[i]);
+    return WEIR_EXIT_WRONG_USE;
+}
+
+/* Reads all that the user wrote; 0, or an exit status. */
+static int read_input(struct weir_process *process, bool local)
+{
+    const struct weir_options *options = process->options;
+    struct weir_problems problems = {0};
+    const char *text = local ? NULL : getenv("TF_CONFIG");
+    weir_cluster_parse(&process->cluster, text, &problems);
+    weir_job_load(&process->job, options->argument, options->overrides, options->override_count, options->data_dir,
+                  &problems);
+    int code = problems.count ? print_problems(&problems) : 0;
+    weir_problems_free(&problems);
+    if (code)
+        return code;
+    if (process->cluster.present && process->cluster.self_role == WEIR_EVALUATOR) {
+        fprintf(stderr, "weir: TF_CONFIG: task.type is evaluator, a role that this version does not play yet; leave the "
+                        "evaluator out: validation runs on the workers after each epoch\n");
+        return WEIR_EXIT_WRONG_USE;
+    }
+    if (process->cluster.present)
+        name_cluster(process);
+    else
+        name_local(process);
+    return 0;
+}
+
+/* ---- agents */
+
+static bool add_agent(struct weir_process *process, struct weir_agent *agent)
+{
+    if (agent)
+        process->agents[process->agent_count++] = agent;
+    return agent != NULL;
+}
+
+/* The roles that this process plays, and who takes calls on which channel. */
+static bool make_agents(struct weir_process *process, struct weir_server_options *server, struct weir_error *err)
+{
+    const struct weir_cluster *cluster = &process->cluster;
+    uint32_t self = cluster->self_index;
+    bool ps = process->local || cluster->self_role == WEIR_PS;
+    bool worker = process->local || cluster->self_role == WEIR_WORKER;
+    bool first_worker = worker && !process->local && self == process->workers[0].index;
+    bool chief = process->local || cluster->self_role == WEIR_CHIEF || (cluster->chief_in_worker_0 && first_worker);
+    if (chief) {
+        struct weir_agent *agent = weir_agent_chief_new(process);
+        add_agent(process, agent);
+        server->pollers[WEIR_CHANNEL_CONTROL] = weir_agent_chief_poller(agent);
+    }
+    if (ps) {
+        struct weir_agent *agent =
+            weir_agent_ps_new(process, position_of(process->servers, process->server_count, self));
+        add_agent(process, agent);
+        for (uint32_t l = 0; l < process->lanes; l++)
+            server->pollers[WEIR_CHANNEL_LANE(l)] = weir_agent_ps_poller(agent, l);
+    }
+    if (!worker)
+        return true;
+    return add_agent(process, weir_agent_worker_new(
+                                  process, position_of(process->workers, process->worker_count, self), err));
+}
+
+/* The chief and the parameter servers are connected to; a worker's own address is not used (yet). */
+static bool start_server(struct weir_process *process, struct weir_server_options *server, struct weir_error *err)
+{
+    bool used = false;
+    for (size_t c = 0; c < WEIR_CHANNELS_MAX; c++)
+        used = used || server->pollers[c];
+    if (!used)
+        return true;
+    const struct weir_task *self =
+        process->local ? NULL
+                       : weir_cluster_find(&process->cluster, process->cluster.self_role, process->cluster.self_index);
+    server->address = self ? self->address : process->chief.address;
+    server->message_limit_bytes = process->job.chunk_bytes + MESSAGE_SLACK_BYTES;
+    server->handshake_timeout_ms = HANDSHAKE_MS;
+    process->server = weir_server_start(process->transport, server, err);
+    return process->server != NULL;
+}
+
+/* ---- the main thread */
+
+static void stop_if_all_done(uv_async_t *async)
+{
+    struct weir_process *process = async->data;
+    pthread_mutex_lock(&process->lock);
+    bool all = process->done_count == process->agent_count;
+    pthread_mutex_unlock(&process->lock);
+    if (all)
+        uv_stop(&process->loop);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct weir_process *process = handle->data;
+    const char *name = number == SIGINT ? "SIGINT" : "SIGTERM";
+    char text[64];
+    if (process->interrupted++ > 0)
+        _exit(WEIR_EXIT_FAILED); /* asked twice: at once */
+    snprintf(text, sizeof text, "told to stop (%s)", name);
+    for (size_t i = 0; i < process->agent_count; i++)
+        process->agents[i]->fail(process->agents[i]->self, text);
+}
+
+static void watch_signals(struct weir_process *process, bool supervised)
+{
+    const int numbers[2] = {SIGTERM, SIGINT};
+    for (int i = 0; i < 2; i++) {
+        uv_signal_init(&process->loop, &process->signals[i]);
+        process->signals[i].data = process;
+        if (i == 0 || !supervised)
+            uv_signal_start(&process->signals[i], on_signal, numbers[i]);
+    }
+}
+
+static void close_loop(struct weir_process *process)
+{
+    uv_close((uv_handle_t *)&process->done, NULL);
+    for (int i = 0; i < 2; i++)
+        uv_close((uv_handle_t *)&process->signals[i], NULL);
+    uv_run(&process->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&process->loop);
+}
+
+/* Starts all agents and waits until all are done. Those that started are stopped and joined. */
+static bool run_agents(struct weir_process *process, struct weir_error *err)
+{
+    size_t started = 0;
+    bool ok = true;
+    for (; ok && started < process->agent_count; started += ok)
+        ok = process->agents[started]->start(process->agents[started]->self, err);
+    if (ok)
+        uv_run(&process->loop, UV_RUN_DEFAULT);
+    for (size_t i = 0; i < started; i++)
+        process->agents[i]->stop(process->agents[i]->self);
+    for (size_t i = 0; i < started; i++)
+        process->agents[i]->join(process->agents[i]->self);
+    return ok;
+}
+
+static int play(struct weir_process *process, bool supervised)
+{
+    struct weir_error err;
+    struct weir_server_options server = {0};
+    process->transport = process->local ? weir_transport_loopback() : weir_transport_grpc();
+    uv_loop_init(&process->loop);
+    uv_async_init(&process->loop, &process->done, stop_if_all_done);
+    process->done.data = process;
+    watch_signals(process, supervised);
+    bool ok = make_agents(process, &server, &err) && start_server(process, &server, &err) &&
+              run_agents(process, &err);
+    if (!ok) {
+        weir_log_error("%s", err.text);
+        process->code = WEIR_EXIT_FAILED;
+        _exit(WEIR_EXIT_FAILED); /* nothing was promised to anybody yet */
+    }
+    if (process->server)
+        weir_server_stop(process->server);
+    weir_transport_free(process->transport);
+    for (size_t i = 0; i < process->agent_count; i++)
+        process->agents[i]->free(process->agents[i]->self);
+    close_loop(process);
+    return process->code;
+}
+
+static void free_process(struct weir_process *process)
+{
+    if (process->model)
+        weir_model_free(process->model);
+    free(process->weights);
+    weir_job_free(&process->job);
+    weir_cluster_free(&process->cluster);
+    weir_arena_free(&process->arena);
+    pthread_mutex_destroy(&process->lock);
+    free(process);
+}
+
+static void introduce(struct weir_process *process)
+{
+    const struct weir_cluster *cluster = &process->cluster;
+    char role[64];
+    if (cluster->present)
+        snprintf(role, sizeof role, "%s/%u", weir_role_names[cluster->self_role], cluster->self_index);
+    else
+        snprintf(role, sizeof role, "weir");
+    enum weir_log_level level = (enum weir_log_level)process->job.log_level;
+    if (process->options->quiet && level > WEIR_LOG_WARNING)
+        level = WEIR_LOG_WARNING;
+    weir_log_setup(level, process->job.log_json, role);
+    if (cluster->present)
+        weir_title_set("weir start %s %s", process->options->argument, role);
+}
+
+static int start(const struct weir_options *options, bool local)
+{
+    struct weir_error err;
+    bool supervised = weir_lifeline_watch();
+    struct weir_process *process = weir_alloc(1, sizeof *process, "the process");
+    process->options = options;
+    process->started_ns = weir_clock_ns();
+    pthread_mutex_init(&process->lock, NULL);
+    while (process->incarnation == 0)
+        if (getrandom(&process->incarnation, sizeof process->incarnation, 0) < 0 && errno != EINTR)
+            process->incarnation = weir_clock_ns() ^ (uint64_t)getpid() << 32;
+    weir_compute_fingerprint(process->numerics, sizeof process->numerics);
+    int code = read_input(process, local);
+    if (code == 0) {
+        introduce(process);
+        if (load_model(process, &err)) {
+            code = play(process, supervised);
+        } else {
+            fprintf(stderr, "weir: %s\n", err.text);
+            code = WEIR_EXIT_WRONG_USE;
+        }
+    }
+    free_process(process);
+    return code;
+}
+
+int weir_start_command(const struct weir_options *options)
+{
+    return start(options, false);
+}
+
+int weir_start_local(const struct weir_options *options)
+{
+    return start(options, true);
+}
