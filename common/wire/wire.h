@@ -1,4 +1,8 @@
-/* Messages to protobuf bytes and back. The only user of the generated weir.pb-c.h.
+/* Messages to protobuf bytes and back.
+ *
+ * Written from tables (table.h), without protobuf-c's structures in between: bits of doubles stay as they are, lane
+ * messages need no memory, and untrusted bytes get exact limits. The tests compare it with the code that protoc-c
+ * generates from the same .proto.
  *
  * The payload is the last field of the protobuf message `Frame` (bytes payload = 15). So a sender puts a short header,
  * which ends with the payload's tag and length, before the tensor's own memory, and a receiver finds the payload in the
@@ -16,11 +20,11 @@
 #include "base/slice.h"
 #include "protocol/message.h"
 
-#define WEIR_WIRE_HEADER_MAX                                                                                           \
-    (64u << 10) /* a lane's header; control messages (View, Hello) may be as large as they are */
+#define WEIR_WIRE_HEADER_MAX (1u << 20) /* of a received header, View and Hello aside */
+#define WEIR_WIRE_BODY_MAX (16u << 20)  /* of a received View or Hello */
 
 /* Writes the header for `body` and a payload of `payload_bytes`. *header is malloc'ed: free() it. Never fails: sizes
- * are bounded by what is encoded. */
+ * are bounded by what is encoded; texts longer than proto/weir.proto allows are cut. */
 size_t weir_wire_encode(const struct weir_message_body *body, uint64_t payload_bytes, uint8_t **header);
 
 /* A decoded message: `body` and what its pointers point at. */
@@ -31,8 +35,9 @@ struct weir_wire_frame {
 };
 
 /* Decodes a received message (`slices`, any cuts). Untrusted: whatever the bytes are, it answers true, or false with
- * what is wrong; counts and enumerations are checked; memory is bounded by a small multiple of the header's bytes. Free
- * with weir_wire_frame_free after true. */
+ * what is wrong; counts and enumerations are checked; memory is at most 24 times the header's bytes (an empty
+ * ViewVariable of 2 bytes is a structure of 40). Pointers into `slices` are not kept. Free with weir_wire_frame_free
+ * after true. */
 bool weir_wire_decode(const struct weir_slice *slices, size_t slice_count, struct weir_wire_frame *frame,
                       struct weir_error *err);
 void weir_wire_frame_free(struct weir_wire_frame *frame);
