@@ -13,6 +13,7 @@
 #define WRITE_BUFFER_BYTES (1 << 20)
 #define KEEPALIVE_MS 30000 /* only for peers that vanish without a word; heartbeats are quicker */
 #define GOODBYE_MS 1000    /* how long a reason may take to reach the peer */
+#define PATIENCE_MS 1000
 #define BROKEN_OFF "connection lost, or broken off by the peer"
 
 grpc_arg weir_grpc_int_arg(const char *key, int value)
@@ -345,7 +346,8 @@ static grpc_channel *dial(const char *text, const struct weir_address *address, 
              : v6 ? "ipv6:"
                   : "dns:///",
              address->host, address->port);
-    int patience = timeout_ms > INT_MAX ? INT_MAX : timeout_ms ? (int)timeout_ms : 1;
+    int patience = timeout_ms > INT_MAX / 2 ? INT_MAX / 2 : (int)timeout_ms; /* the stream's own deadline comes first */
+    patience += PATIENCE_MS;
     grpc_arg args[24];
     size_t count = weir_grpc_common_args(args, limit);
     args[count++] = weir_grpc_int_arg(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

@@ -5,6 +5,9 @@
  * connection of its own. It lives from its first event (or weir_stream_connect) to its CLOSED event, which comes
  * exactly once for every stream, whoever closes; after it the stream must be released with weir_stream_free.
  *
+ * A message is bytes to the transport, with one exception: gRPC reserves those that are nothing but the field `closing`
+ * of proto/weir.proto (a client's reason to weir_stream_close).
+ *
  * Both implementations pass tests/conformance/test_transport.c.
  */
 #ifndef WEIR_TRANSPORT_TRANSPORT_H
@@ -103,12 +106,13 @@ struct weir_outgoing {
 };
 
 /* Queues a message; any number may be queued, but a caller should keep at most two not SENT. After CLOSED (or close)
- * nothing is sent and `release` is called. */
+ * nothing is sent and `release` is called. Over the peer's limit: ends the stream, and both are told why. `more` holds
+ * the message back until the next send or wait. */
 void weir_stream_send(struct weir_stream *stream, const struct weir_outgoing *outgoing);
-/* Ends the stream: what is queued may be lost. CLOSED follows. Again, or after CLOSED: nothing. `reason` (may be "") is
- * told to the peer. */
+/* Ends the stream: what is queued may be lost. CLOSED follows, and before it no other event but ACCEPTED. Again, or
+ * after CLOSED: nothing. `reason` (may be ""; cut to 127 bytes) is told to the peer, if it answers within 1 s. */
 void weir_stream_close(struct weir_stream *stream, const char *reason);
-/* Sends what is queued, then ends the stream. */
+/* Sends what is queued, then ends the stream: messages still come until CLOSED; what the peer has queued is dropped. */
 void weir_stream_finish(struct weir_stream *stream);
 /* After CLOSED. */
 void weir_stream_free(struct weir_stream *stream);
