@@ -186,10 +186,10 @@ static void carry_out(struct weir_agent_compute *compute)
         for (uint32_t i = 0; i < compute->replica_count; i++)
             evaluate_replica(compute, compute->first_replica + i, &compute->sums[i]);
     }
-    tell_seals(compute);
     struct weir_event event = {
         .kind = WEIR_ON_COMPUTED, .step = compute->record.step, .round = compute->record.round, .text = ""};
-    weir_post(compute->worker, &event);
+    weir_post(compute->worker, &event); /* before the Seals, which the next record may follow at once */
+    tell_seals(compute);
 }
 
 static void *run(void *argument)

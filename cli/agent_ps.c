@@ -114,6 +114,12 @@ static void perform_lane(void *context, const struct weir_action *action)
     }
 }
 
+/* Slots that are sent no longer change, and live as long as the transport. */
+static void keep_slot(void *context)
+{
+    (void)context;
+}
+
 static void outgoing_lane(void *context, struct weir_message_body *body, struct weir_attachment *attachment)
 {
     struct ps_lane *lane = context;
@@ -125,6 +131,7 @@ static void outgoing_lane(void *context, struct weir_message_body *body, struct 
     attachment->slice.count = 4 * (size_t)weir_layout_elements(&lane->ps->process->layout, weights->chunk);
     if (weights->part > 0) {
         attachment->slice.bytes = weir_store_slot(lane->store, local, weights->part - 1);
+        attachment->release = keep_slot;
         return;
     }
     struct weir_version *version = weir_store_ref(lane->store, local, weights->version);

@@ -238,6 +238,8 @@ static bool run_agents(struct weir_process *process, struct weir_error *err)
         ok = process->agents[started]->start(process->agents[started]->self, err);
     if (ok)
         uv_run(&process->loop, UV_RUN_DEFAULT);
+    if (process->server)
+        weir_server_stop(process->server); /* before its pollers go */
     for (size_t i = 0; i < started; i++)
         process->agents[i]->stop(process->agents[i]->self);
     for (size_t i = 0; i < started; i++)
@@ -261,8 +263,6 @@ static int play(struct weir_process *process, bool supervised)
         process->code = WEIR_EXIT_FAILED;
         _exit(WEIR_EXIT_FAILED); /* nothing was promised to anybody yet */
     }
-    if (process->server)
-        weir_server_stop(process->server);
     weir_transport_free(process->transport);
     for (size_t i = 0; i < process->agent_count; i++)
         process->agents[i]->free(process->agents[i]->self);

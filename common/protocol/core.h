@@ -35,7 +35,7 @@ enum weir_event_kind {
     WEIR_ON_APPLIED,  /* WEIR_DO_APPLY of chunk was done */
     WEIR_ON_SUMMED,   /* WEIR_DO_SUM of chunk was done: numbers are the pieces' squares */
     WEIR_ON_READY,    /* local: gradients of `step` at flat offsets >= offset are final */
-    WEIR_ON_COMPUTED, /* WEIR_DO_COMPUTE of (step, round) was done: body of each seal came before as WEIR_ON_SEAL */
+    WEIR_ON_COMPUTED, /* WEIR_DO_COMPUTE of (step, round) was done: its Seals are told after it */
     WEIR_ON_HOLDS,    /* local: lane `lane` of this worker holds all its chunks at version `step` */
     WEIR_ON_FAILED,   /* local or from outside: this node can't go on; text: why */
     WEIR_ON_RESULTS,  /* WEIR_DO_RESULTS was done; text: "" or what went wrong */

@@ -18,39 +18,39 @@ static uint64_t tensor_bytes(const struct weir_tensor *tensor)
     return bytes;
 }
 
-static void add_text(struct weir_text *text, const char *literal)
+static void add_text(struct weir_json_text *text, const char *literal)
 {
-    weir_text_add(text, literal, strlen(literal));
+    weir_json_text_add(text, literal, strlen(literal));
 }
 
-static void add_numbers(struct weir_text *text, const uint64_t *numbers, size_t count)
+static void add_numbers(struct weir_json_text *text, const uint64_t *numbers, size_t count)
 {
     add_text(text, "[");
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
             add_text(text, ",");
-        weir_text_add_number(text, numbers[i]);
+        weir_json_text_add_number(text, numbers[i]);
     }
     add_text(text, "]");
 }
 
-static void add_metadata(struct weir_text *text, const struct weir_metadata *metadata, size_t count)
+static void add_metadata(struct weir_json_text *text, const struct weir_metadata *metadata, size_t count)
 {
     add_text(text, "\"__metadata__\":{");
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
             add_text(text, ",");
-        weir_text_add_string(text, metadata[i].key);
+        weir_json_text_add_string(text, metadata[i].key);
         add_text(text, ":");
-        weir_text_add_string(text, metadata[i].value);
+        weir_json_text_add_string(text, metadata[i].value);
     }
     add_text(text, "}");
 }
 
-static struct weir_text make_header(const struct weir_tensor *tensors, size_t tensor_count,
+static struct weir_json_text make_header(const struct weir_tensor *tensors, size_t tensor_count,
                                     const struct weir_metadata *metadata, size_t metadata_count)
 {
-    struct weir_text text = {0};
+    struct weir_json_text text = {0};
     uint64_t offsets[2] = {0, 0};
     add_text(&text, "{");
     if (metadata_count)
@@ -60,7 +60,7 @@ static struct weir_text make_header(const struct weir_tensor *tensors, size_t te
         offsets[1] += tensor_bytes(&tensors[i]);
         if (i > 0 || metadata_count)
             add_text(&text, ",");
-        weir_text_add_string(&text, tensors[i].name);
+        weir_json_text_add_string(&text, tensors[i].name);
         add_text(&text, ":{\"dtype\":\"F32\",\"shape\":");
         add_numbers(&text, tensors[i].shape, tensors[i].dimensions);
         add_text(&text, ",\"data_offsets\":");
@@ -68,7 +68,7 @@ static struct weir_text make_header(const struct weir_tensor *tensors, size_t te
         add_text(&text, "}");
     }
     add_text(&text, "}");
-    weir_text_pad(&text, ALIGNMENT);
+    weir_json_text_pad(&text, ALIGNMENT);
     return text;
 }
 
@@ -112,7 +112,7 @@ bool weir_safetensors_write(const char *path, const struct weir_tensor *tensors,
 {
     if (!check_names(path, tensors, tensor_count, metadata, metadata_count, err))
         return false;
-    struct weir_text header = make_header(tensors, tensor_count, metadata, metadata_count);
+    struct weir_json_text header = make_header(tensors, tensor_count, metadata, metadata_count);
     unsigned char length[LENGTH_BYTES];
     for (size_t i = 0; i < LENGTH_BYTES; i++)
         length[i] = (unsigned char)((uint64_t)header.count >> 8 * i);

@@ -73,6 +73,8 @@ static const struct weir_wire_field hello_fields[] = {
      .count = offsetof(struct weir_hello, has_record),
      .part = &record_name_table},
     LIST(weir_hello, 11, PART, held, held_count, 0, &held_table),
+    NUMBER(weir_hello, 12, U64, train_samples),
+    NUMBER(weir_hello, 13, U64, validation_samples),
 };
 static const struct weir_wire_table hello_table = TABLE(weir_hello, hello_fields);
 
@@ -114,6 +116,8 @@ static const struct weir_wire_field view_fields[] = {
     SIZED(weir_view, 12, U32, hosts, replicas),
     LIST(weir_view, 13, PART, variables, variable_count, 0, &variable_table),
     LIST(weir_view, 14, STRING, slots, slot_count, 0, NULL),
+    NUMBER(weir_view, 15, U64, train_samples),
+    NUMBER(weir_view, 16, U64, validation_samples),
 };
 static const struct weir_wire_table view_table = TABLE(weir_view, view_fields);
 
@@ -208,6 +212,7 @@ static const struct weir_wire_field record_fields[] = {
     PART(weir_record, 12, last_train, totals_table),
     PART(weir_record, 13, last_validation, totals_table),
     NUMBER(weir_record, 14, U64, last_epoch),
+    NUMBER(weir_record, 15, BOOL, skip),
 };
 static const struct weir_wire_table record_table = TABLE(weir_record, record_fields);
 

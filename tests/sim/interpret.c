@@ -215,10 +215,10 @@ static void do_compute(struct sim *sim, uint32_t id, const struct weir_action *a
             }
         }
     }
-    tell_seals(sim, process, record, all, 3 * delay);
     struct sim_event *done = tell(sim, id, WEIR_ON_COMPUTED, 3 * delay);
     done->step = record->step;
     done->round = record->round;
+    tell_seals(sim, process, record, all, 3 * delay + hop(sim));
 }
 
 static void store(struct sim *sim, uint32_t id, const struct weir_action *action)
