@@ -1,5 +1,5 @@
-/* The roles of a process: each agent plays one (chief, parameter server or worker), on threads of its own, and is joined
- * to the others by a transport. Here the pure cores meet the engines, the model and the network.
+/* The roles of a process: each agent plays one (chief, parameter server or worker), on threads of its own, and is
+ * joined to the others by a transport. Here the pure cores meet the engines, the model and the network.
  *
  * An agent is made on the main thread, started, and at its end tells weir_process_agent_done; then it is joined.
  */

@@ -176,8 +176,8 @@ static size_t fill_roles(const struct agent_chief *chief, struct weir_summary_ro
     for (uint32_t k = 0; k < process->server_count; k++)
         roles[count++] = role_of(&process->servers[k], weir_chief_member(chief->actor.core, k), "ps");
     for (uint32_t w = 0; w < process->worker_count; w++)
-        roles[count++] = role_of(&process->workers[w],
-                                 weir_chief_member(chief->actor.core, process->server_count + w), "worker");
+        roles[count++] =
+            role_of(&process->workers[w], weir_chief_member(chief->actor.core, process->server_count + w), "worker");
     return count;
 }
 
@@ -185,8 +185,7 @@ static size_t fill_values(const struct weir_process *process, const struct weir_
                           struct weir_summary_value *values)
 {
     for (size_t m = 0; m < process->job.metric_count; m++)
-        values[m] =
-            (struct weir_summary_value){process->job.metrics[m].name, totals->metrics[m] / totals->samples};
+        values[m] = (struct weir_summary_value){process->job.metrics[m].name, totals->metrics[m] / totals->samples};
     return process->job.metric_count;
 }
 
@@ -298,8 +297,10 @@ static bool admit(void *context, const struct weir_hello *hello, uint32_t *peer,
     if (job_differs)
         weir_job_differences(chief->process->job.canonical, hello->canonical, keys, sizeof keys);
     snprintf(reason, bytes, "%s refuses %s/%u: %s%s%s", chief->process->chief.name,
-             hello->role == WEIR_NODE_PS ? "ps" : hello->role == WEIR_NODE_WORKER ? "worker" : "node", hello->index,
-             text, keys[0] ? ": " : "", keys);
+             hello->role == WEIR_NODE_PS       ? "ps"
+             : hello->role == WEIR_NODE_WORKER ? "worker"
+                                               : "node",
+             hello->index, text, keys[0] ? ": " : "", keys);
     return false;
 }
 

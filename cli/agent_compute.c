@@ -82,8 +82,7 @@ static void tell_ready(void *context, uint64_t offset)
         return;
     compute->told_chunk = chunk;
     for (uint32_t l = 0; l < compute->lane_count; l++) {
-        struct weir_event event = {
-            .kind = WEIR_ON_READY, .step = compute->record.step, .offset = offset, .text = ""};
+        struct weir_event event = {.kind = WEIR_ON_READY, .step = compute->record.step, .offset = offset, .text = ""};
         weir_post(compute->lanes[l], &event);
     }
 }
@@ -255,8 +254,8 @@ bool weir_agent_compute_start(struct weir_agent_compute *compute, uint32_t posit
     pthread_cond_init(&compute->changed, NULL);
     if (compute->replica_count == 0)
         return true; /* stands by */
-    compute->node_count = weir_tree_cover(process->replicas, compute->first_replica, compute->replica_count,
-                                          compute->tree_nodes);
+    compute->node_count =
+        weir_tree_cover(process->replicas, compute->first_replica, compute->replica_count, compute->tree_nodes);
     compute->walk = weir_process_walk(process, train_samples);
     compute->last_step = steps;
     compute->piece_rows = (process->job.batch_size + process->replicas - 1) / process->replicas;
@@ -268,8 +267,8 @@ bool weir_agent_compute_start(struct weir_agent_compute *compute, uint32_t posit
     compute->compute = weir_compute_new(process->model, &process->job, compute->max_rows, err);
     if (!compute->compute)
         return false;
-    compute->prefetch = weir_prefetch_start(compute->train, rows_of_step, compute, 0, compute->max_rows,
-                                            process->job.prefetch);
+    compute->prefetch =
+        weir_prefetch_start(compute->train, rows_of_step, compute, 0, compute->max_rows, process->job.prefetch);
     if (!compute->prefetch)
         return weir_error_set(err, "the prefetch thread could not be started: %s", strerror(errno));
     int code = pthread_create(&compute->thread, NULL, run, compute);

@@ -1,5 +1,5 @@
-/* A parameter server: its lanes, each a core with an engine and a store on a thread of its own; the recorder beside lane 0 of
- * the first server. */
+/* A parameter server: its lanes, each a core with an engine and a store on a thread of its own; the recorder beside
+ * lane 0 of the first server. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,8 +57,8 @@ static struct weir_sum_program program_of(struct ps_lane *lane, const struct wei
     for (uint32_t r = 0; r < tree->replicas; r++) {
         const struct weir_held_node *held = &tree->first[r];
         const struct weir_payload *payload = held->count && !held->empty ? weir_payload_of(held->payload) : NULL;
-        lane->operands[r] = payload ? (struct weir_operand){payload->slices, payload->slice_count}
-                                    : (struct weir_operand){NULL, 0};
+        lane->operands[r] =
+            payload ? (struct weir_operand){payload->slices, payload->slice_count} : (struct weir_operand){NULL, 0};
     }
     size_t length = weir_tree_program(tree, lane->code);
     return (struct weir_sum_program){lane->code, length, lane->operands, tree->replicas};
@@ -67,8 +67,7 @@ static struct weir_sum_program program_of(struct ps_lane *lane, const struct wei
 static void post_to_self(struct ps_lane *lane, enum weir_event_kind kind, uint32_t chunk, const double *numbers,
                          size_t count)
 {
-    struct weir_event event = {
-        .kind = kind, .chunk = chunk, .numbers = numbers, .number_count = count, .text = ""};
+    struct weir_event event = {.kind = kind, .chunk = chunk, .numbers = numbers, .number_count = count, .text = ""};
     weir_post(&lane->actor, &event);
 }
 
@@ -213,8 +212,7 @@ static size_t cut_pieces(const struct weir_process *process, uint32_t chunk, str
             uint64_t block_end = (from / WEIR_PIECE_ELEMENTS + 1) * WEIR_PIECE_ELEMENTS;
             uint64_t stop = block_end < to ? block_end : to;
             if (pieces)
-                pieces[count] =
-                    (struct weir_piece){(uint32_t)v, (uint32_t)(from - begin), (uint32_t)(stop - from)};
+                pieces[count] = (struct weir_piece){(uint32_t)v, (uint32_t)(from - begin), (uint32_t)(stop - from)};
             count++;
             from = stop;
         }

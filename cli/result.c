@@ -22,8 +22,8 @@ static void add_totals(const struct weir_totals *totals, struct weir_digest *dig
 
 static void add_record(const struct weir_record *record, struct weir_digest *digest)
 {
-    uint64_t numbers[] = {record->step, record->round, (uint64_t)record->order, record->epoch, record->iterations,
-                          record->last_epoch};
+    uint64_t numbers[] = {record->step,  record->round,      (uint64_t)record->order,
+                          record->epoch, record->iterations, record->last_epoch};
     weir_digest_add(digest, numbers, sizeof numbers);
     add_totals(&record->train, digest);
     add_totals(&record->validation, digest);

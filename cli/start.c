@@ -1,4 +1,5 @@
-/* `weir start`, and the roles of `weir run` in one process: reads job and TF_CONFIG, makes the agents, waits for their end. */
+/* `weir start`, and the roles of `weir run` in one process: reads job and TF_CONFIG, makes the agents, waits for their
+ * end. */
 #include "cli/start.h"
 
 #include <errno.h>
@@ -120,8 +121,9 @@ static int read_input(struct weir_process *process, bool local)
     if (code)
         return code;
     if (process->cluster.present && process->cluster.self_role == WEIR_EVALUATOR) {
-        fprintf(stderr, "weir: TF_CONFIG: task.type is evaluator, a role that this version does not play yet; leave the "
-                        "evaluator out: validation runs on the workers after each epoch\n");
+        fprintf(stderr,
+                "weir: TF_CONFIG: task.type is evaluator, a role that this version does not play yet; leave the "
+                "evaluator out: validation runs on the workers after each epoch\n");
         return WEIR_EXIT_WRONG_USE;
     }
     if (process->cluster.present)
@@ -163,8 +165,8 @@ static bool make_agents(struct weir_process *process, struct weir_server_options
     }
     if (!worker)
         return true;
-    return add_agent(process, weir_agent_worker_new(
-                                  process, position_of(process->workers, process->worker_count, self), err));
+    return add_agent(process,
+                     weir_agent_worker_new(process, position_of(process->workers, process->worker_count, self), err));
 }
 
 /* The chief and the parameter servers are connected to; a worker's own address is not used (yet). */
@@ -256,8 +258,7 @@ static int play(struct weir_process *process, bool supervised)
     uv_async_init(&process->loop, &process->done, stop_if_all_done);
     process->done.data = process;
     watch_signals(process, supervised);
-    bool ok = make_agents(process, &server, &err) && start_server(process, &server, &err) &&
-              run_agents(process, &err);
+    bool ok = make_agents(process, &server, &err) && start_server(process, &server, &err) && run_agents(process, &err);
     if (!ok) {
         weir_log_error("%s", err.text);
         process->code = WEIR_EXIT_FAILED;

@@ -52,12 +52,12 @@ struct weir_hello {
     const char *numerics;  /* fingerprint of what bits depend on */
     const char *address;   /* control: where this node serves; "" if nowhere */
     const char *canonical; /* control: the job's keys, to name differences; else "" */
-    uint64_t train_samples, validation_samples; /* control, workers: of the data that they read */
     uint64_t record_step;  /* the newest record that is held, if has_record */
     uint32_t record_round;
     bool has_record;
     const struct weir_held *held; /* lanes: the chunks of this lane and holder */
     size_t held_count;
+    uint64_t train_samples, validation_samples; /* control, workers: of the data that they read */
 };
 
 struct weir_view_node {
@@ -90,7 +90,6 @@ struct weir_view {
     uint32_t replicas, lanes;
     uint32_t chunk_elements; /* floats in every chunk but the last */
     uint64_t flat_elements;
-    uint64_t train_samples, validation_samples; /* of the data that all workers read */
     const struct weir_view_node *nodes;
     size_t node_count;
     const struct weir_view_chunk *chunks;
@@ -100,6 +99,7 @@ struct weir_view {
     size_t variable_count;
     const char *const *slots; /* names of the optimizer's slots; part s + 1 of a chunk is slot s */
     size_t slot_count;
+    uint64_t train_samples, validation_samples; /* of the data that all workers read */
 };
 
 /* Node to chief, every heartbeat_ms: alive, and what it has done. `leaving`: the last one. */
@@ -181,14 +181,14 @@ struct weir_record {
     uint64_t epoch;       /* 0-based; of the step, or of the epoch that validation follows */
     uint64_t iterations;  /* updates so far */
     double learning_rate; /* for this step's update */
-    bool skip;           /* verdict on step - 1: its gradient was not finite, every chunk stays as it is (gated jobs) */
-    double scale;        /* verdict on step - 1: factor for the summed gradient (global_clipnorm); 1 for none */
-    const double *norms; /* verdict on step - 1: clipnorm's factor by variable; NULL for none */
+    double scale;         /* verdict on step - 1: factor for the summed gradient (global_clipnorm); 1 for none */
+    const double *norms;  /* verdict on step - 1: clipnorm's factor by variable; NULL for none */
     size_t norm_count;
     struct weir_totals train;                       /* the epoch so far */
     struct weir_totals validation;                  /* the running validation so far */
     struct weir_totals last_train, last_validation; /* of the newest epoch that is complete; samples 0: none */
     uint64_t last_epoch;
+    bool skip; /* verdict on step - 1: its gradient was not finite, every chunk stays as it is (gated jobs) */
 };
 
 struct weir_message_body {

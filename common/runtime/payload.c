@@ -6,8 +6,8 @@
 #include "base/memory.h"
 #include "wire/wire.h"
 
-struct weir_payload *weir_payload_new(struct weir_message *message, const struct weir_slice *slices,
-                                      size_t slice_count, uint64_t offset, uint64_t bytes)
+struct weir_payload *weir_payload_new(struct weir_message *message, const struct weir_slice *slices, size_t slice_count,
+                                      uint64_t offset, uint64_t bytes)
 {
     struct weir_payload *payload =
         weir_alloc(1, sizeof *payload + slice_count * sizeof(struct weir_slice), "a received payload");

@@ -19,8 +19,8 @@ struct weir_payload {
 };
 
 /* The part [offset, offset + bytes) of a message, which it refers to. */
-struct weir_payload *weir_payload_new(struct weir_message *message, const struct weir_slice *slices,
-                                      size_t slice_count, uint64_t offset, uint64_t bytes);
+struct weir_payload *weir_payload_new(struct weir_message *message, const struct weir_slice *slices, size_t slice_count,
+                                      uint64_t offset, uint64_t bytes);
 void weir_payload_free(struct weir_payload *payload);
 /* Copies it into `out` (payload->bytes bytes), unless it lies there already: then nothing is copied. */
 void weir_payload_read(const struct weir_payload *payload, void *out);

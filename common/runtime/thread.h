@@ -1,8 +1,8 @@
 /* Threads that run pure cores: they bring events to them and carry out their actions.
  *
- * A thread owns a poller and some actors. Everything that happens to an actor happens on its thread, one event at a time:
- * messages of its streams, deadlines, and what other actors tell it. What all cores have in common (connect, send, close,
- * tell, release) is done here; the rest goes to the actor's `perform`.
+ * A thread owns a poller and some actors. Everything that happens to an actor happens on its thread, one event at a
+ * time: messages of its streams, deadlines, and what other actors tell it. What all cores have in common (connect,
+ * send, close, tell, release) is done here; the rest goes to the actor's `perform`.
  */
 #ifndef WEIR_RUNTIME_THREAD_H
 #define WEIR_RUNTIME_THREAD_H
@@ -41,11 +41,11 @@ struct weir_actor {
     void (*outgoing)(void *context, struct weir_message_body *body, struct weir_attachment *attachment);
     /* Carries out an action that is none of the common ones. */
     void (*perform)(void *context, const struct weir_action *action);
-    /* Who is meant by TELL: `lane` for WEIR_ACTOR_LANE. Called for each of the lanes but one for WEIR_ACTOR_LANES. NULL if
-     * there is no such actor. */
+    /* Who is meant by TELL: `lane` for WEIR_ACTOR_LANE. Called for each of the lanes but one for WEIR_ACTOR_LANES. NULL
+     * if there is no such actor. */
     struct weir_actor *(*find)(void *context, enum weir_actor_name actor, uint32_t lane);
-    uint32_t lanes;               /* for WEIR_ACTOR_LANES */
-    size_t message_limit_bytes;   /* of what it receives on streams that it opened */
+    uint32_t lanes;             /* for WEIR_ACTOR_LANES */
+    size_t message_limit_bytes; /* of what it receives on streams that it opened */
 
     /* the runtime's */
     struct weir_thread *thread;

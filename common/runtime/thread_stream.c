@@ -60,8 +60,8 @@ void weir_thread_connect(struct weir_actor *actor, uint32_t peer)
     assert(actor->address && peer < actor->peers);
     uint32_t channel = 0;
     const char *address = actor->address(actor->context, peer, &channel);
-    struct weir_stream *stream = weir_stream_connect(actor->thread->poller, address, channel,
-                                                     actor->message_limit_bytes, CONNECT_TIMEOUT_MS);
+    struct weir_stream *stream =
+        weir_stream_connect(actor->thread->poller, address, channel, actor->message_limit_bytes, CONNECT_TIMEOUT_MS);
     struct binding *binding = bind_stream(actor->thread, stream, actor);
     binding->bound = true;
     binding->peer = peer;

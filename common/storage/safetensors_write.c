@@ -48,7 +48,7 @@ static void add_metadata(struct weir_json_text *text, const struct weir_metadata
 }
 
 static struct weir_json_text make_header(const struct weir_tensor *tensors, size_t tensor_count,
-                                    const struct weir_metadata *metadata, size_t metadata_count)
+                                         const struct weir_metadata *metadata, size_t metadata_count)
 {
     struct weir_json_text text = {0};
     uint64_t offsets[2] = {0, 0};

@@ -6,8 +6,8 @@
 
 #include "base/memory.h"
 
-/* Two live versions, and those that slow peers are still being sent. Each peer's stream has at most two unsent messages, so
- * there is always an end to them; more buffers are made as they are needed. */
+/* Two live versions, and those that slow peers are still being sent. Each peer's stream has at most two unsent
+ * messages, so there is always an end to them; more buffers are made as they are needed. */
 struct pool {
     struct weir_version **versions;
     size_t count;

@@ -1,8 +1,8 @@
 /* Where a lane's chunks live: the buffers of their versions, slots and sums.
  *
- * Applying step t makes a new buffer for version t + 1; a buffer is used again when its version was freed and no message
- * refers to it any more (references are counted; any thread may drop one). In place (one process that plays all roles,
- * where nobody else can need the old version) both versions are the same memory.
+ * Applying step t makes a new buffer for version t + 1; a buffer is used again when its version was freed and no
+ * message refers to it any more (references are counted; any thread may drop one). In place (one process that plays all
+ * roles, where nobody else can need the old version) both versions are the same memory.
  *
  * One owner, the lane's thread, but for weir_version_unref.
  */
@@ -31,8 +31,8 @@ struct weir_store_config {
     bool stream; /* write new versions past the caches: for models larger than they are */
 };
 
-/* Copies the configuration's arrays, not what they point at. All slots have their initial value, weights are the caller's to
- * fill in (weir_store_initial). */
+/* Copies the configuration's arrays, not what they point at. All slots have their initial value, weights are the
+ * caller's to fill in (weir_store_initial). */
 struct weir_store *weir_store_new(const struct weir_store_config *config);
 /* No message may refer to a buffer any more. */
 void weir_store_free(struct weir_store *store);

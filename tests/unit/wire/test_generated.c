@@ -47,11 +47,13 @@ static void hello(void **state)
     const struct weir_held held[2] = {{1, 2, {3, 4}}, {5, UINT64_MAX, {0, 6}}};
     struct weir_message_body body = {
         .type = WEIR_HELLO,
-        .hello = {WEIR_NODE_OBSERVER, 2, 3, 4, 5, "hash", "avx512", "a:1", "{}", 6, 7, true, held, 2},
+        .hello = {WEIR_NODE_OBSERVER, 2, 3, 4, 5, "hash", "avx512", "a:1", "{}", 6, 7, true, held, 2, 8, 9},
     };
     Weir__Frame *frame = read_by_generated(&body, WEIR__FRAME__BODY_HELLO);
     const Weir__Hello *h = frame->hello;
     SAME(h->role, WEIR__ROLE__ROLE_OBSERVER);
+    SAME(h->train_samples, 8);
+    SAME(h->validation_samples, 9);
     SAME(h->index, 2);
     SAME(h->incarnation, 3);
     SAME(h->generation, 4);
