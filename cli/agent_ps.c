@@ -26,7 +26,7 @@ struct ps_lane {
     struct weir_arena arena;
     struct weir_engine *engine;
     struct weir_store *store;
-    struct weir_operand *operands; /* scratch, by first replica */
+    struct weir_operand *operands; /* scratch */
     int16_t *code;
 };
 
@@ -51,17 +51,21 @@ static uint32_t local_of(const struct ps_lane *lane, uint32_t chunk)
     return weir_layout_local(&lane->ps->process->layout, chunk);
 }
 
-/* The tree's contributions as the engine reads them: where they were received. */
+/* The tree's contributions as the engine reads them: where they were received. The tree names them by first replica,
+ * the engine by their place among the operands. */
 static struct weir_sum_program program_of(struct ps_lane *lane, const struct weir_tree *tree)
 {
-    for (uint32_t r = 0; r < tree->replicas; r++) {
-        const struct weir_held_node *held = &tree->first[r];
-        const struct weir_payload *payload = held->count && !held->empty ? weir_payload_of(held->payload) : NULL;
-        lane->operands[r] =
-            payload ? (struct weir_operand){payload->slices, payload->slice_count} : (struct weir_operand){NULL, 0};
+    size_t length = weir_tree_program(tree, lane->code), operands = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (lane->code[i] == WEIR_TREE_ADD) {
+            lane->code[i] = WEIR_SUM_ADD;
+            continue;
+        }
+        const struct weir_payload *payload = weir_payload_of(tree->first[lane->code[i]].payload);
+        lane->operands[operands] = (struct weir_operand){payload->slices, payload->slice_count};
+        lane->code[i] = (int16_t)operands++;
     }
-    size_t length = weir_tree_program(tree, lane->code);
-    return (struct weir_sum_program){lane->code, length, lane->operands, tree->replicas};
+    return (struct weir_sum_program){lane->code, length, lane->operands, operands};
 }
 
 static void post_to_self(struct ps_lane *lane, enum weir_event_kind kind, uint32_t chunk, const double *numbers,

@@ -160,7 +160,9 @@ static void on_failed(struct weir_node *node, const struct weir_event *event, st
     if (!active(node) || node->state == WEIR_NODE_FAILING)
         return;
     char text[512];
-    snprintf(text, sizeof text, "%s: %s", node->config.name, event->text);
+    bool alone = node->welcomed && !weir_link_up(&node->link); /* then the chief may be the cause of it */
+    snprintf(text, sizeof text, "%s: %s%s%s", node->config.name, event->text, alone ? "; out of reach is also " : "",
+             alone ? node->config.chief_name : "");
     set_outcome(node, 1, text);
     if (node->state == WEIR_NODE_JOINING) {
         stop(node, actions);

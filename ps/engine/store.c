@@ -103,9 +103,10 @@ static struct weir_version *take(struct weir_store *store, size_t i)
             atomic_store(&pool->versions[v]->references, 1);
             return pool->versions[v];
         }
-    struct weir_version **more = realloc(pool->versions, (pool->count + 1) * sizeof *more);
-    if (!more)
-        abort(); /* out of memory */
+    struct weir_version **more = weir_alloc(pool->count + 1, sizeof *more, "a version");
+    if (pool->count)
+        memcpy(more, pool->versions, pool->count * sizeof *more);
+    free(pool->versions);
     pool->versions = more;
     struct weir_version *version = weir_alloc(1, sizeof *version, "a version");
     version->weights = store->config.in_place ? store->config.in_place[i] : tensor(store->chunks[i].elements);
