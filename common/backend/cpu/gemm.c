@@ -7,9 +7,11 @@
 
 #define DEPTH_MOST 256                     /* of a panel: 256 x 32 floats leave a third of a 48 KiB L1 to A and C */
 #define ROWS_BLOCK 512                     /* of A, so that A's block stays in L2 beside the panels */
-#define PANELS_FLOATS ((size_t)256 * 1024) /* of panels that are read again and again: 1 MiB, half of L2 */
+#define TURNED_FLOATS ((size_t)256 * 1024) /* of dz^T, read once per strip of dx: 1 MiB, half of L2 */
+#define PANELS_FLOATS ((size_t)6 * 1024)   /* of dz, read once per strip of x: 24 KiB, half of L1 */
+#define STRIPS_FLOATS ((size_t)128 * 1024) /* of x, read once per group of panels: 512 KiB */
 #define GRADIENT_DEPTH 2048                /* of the panels of dz^T */
-#define STRIP 16                           /* rows of dx^T made before they are turned: whole cache lines of dx */
+#define STRIP 48 /* rows of dx^T made before they are turned: whole cache lines of dx */
 #define COLUMNS_MOST 32                    /* of a tile, over all instruction sets */
 #define ROWS_MOST 16
 #define TREE_LEVELS 33                  /* of a tree over at most 2^32 replicas */
@@ -53,29 +55,32 @@ static size_t tile_rows_most(const struct weir_isa_ops *ops, size_t columns)
 
 /* ---- Scratch. Each product carves its buffers from the front; the sizes here bound them all. */
 
-/* Floats of all panels for `rows` rows of dz: at most half of L2, but at least one panel. */
-static size_t weight_panels_floats(size_t rows, size_t out)
+/* Floats of the panels of dz that stay in L1: at least one. */
+static size_t panels_floats(size_t rows, size_t out)
 {
-    size_t one = rows * COLUMNS_MOST;
-    return min(max(PANELS_FLOATS, one), rows * round_up(out, COLUMNS_MOST));
+    return min(max(PANELS_FLOATS, rows * COLUMNS_MOST), rows * round_up(out, COLUMNS_MOST));
+}
+
+/* Floats of the strips of x that stay in L2: at least one; with plain C's narrow strips much of each is unused. */
+static size_t strips_floats(size_t rows)
+{
+    return max(STRIPS_FLOATS, rows * ROWS_MOST);
 }
 
 static size_t gradient_block_rows(size_t depth)
 {
-    return min(max(PANELS_FLOATS / max(depth, 1) / COLUMNS_MOST, 1) * COLUMNS_MOST, ROWS_BLOCK);
+    return min(max(TURNED_FLOATS / max(depth, 1) / COLUMNS_MOST, 1) * COLUMNS_MOST, ROWS_BLOCK);
 }
 
 size_t weir_gemm_scratch_bytes(size_t max_rows, size_t max_in, size_t max_out)
 {
     (void)max_in;
     size_t forward = DEPTH_MOST * COLUMNS_MOST;
-    size_t depth = min(max_out, GRADIENT_DEPTH);
-    /* gradient_block_rows falls with depth: the product is largest at one end or the other, bounded by both. */
-    size_t block = min(round_up(max_rows, COLUMNS_MOST), ROWS_BLOCK);
-    size_t input = min(block * depth, max(PANELS_FLOATS, depth * COLUMNS_MOST)) + STRIP * block;
+    size_t depth = min(max_out, GRADIENT_DEPTH), block = min(round_up(max_rows, COLUMNS_MOST), ROWS_BLOCK);
+    size_t input = min(block * depth, max(TURNED_FLOATS, depth * COLUMNS_MOST)) + STRIP * block;
     size_t weight =
-        weight_panels_floats(max_rows, max(max_out, 1)) + max_rows * ROWS_MOST + TREE_LEVELS * ROWS_MOST * COLUMNS_MOST;
-    return sizeof(float) * (round_up(max(forward, max(input, weight)), 16) + 16);
+        TREE_LEVELS * ROWS_MOST * COLUMNS_MOST + panels_floats(max_rows, max(max_out, 1)) + strips_floats(max_rows);
+    return sizeof(float) * round_up(max(forward, max(input, weight)), 16);
 }
 
 /* ---- Forward, and the gradient of the input by way of a transposed panel. */
@@ -189,6 +194,7 @@ struct input_gradient {
     float *panels;    /* dz^T: [rows / width][depth][width] */
     float *strip;     /* dx^T: [STRIP][rows] */
     size_t strip_row;
+    struct weir_tile tile;
 };
 
 static void turn_dz(const struct input_gradient *g)
@@ -202,27 +208,22 @@ static void turn_dz(const struct input_gradient *g)
 }
 
 /* Rows i .. i + count of dx^T, all columns of the block. */
-static void make_strip(const struct input_gradient *g, size_t i, size_t count)
+static void make_strip(struct input_gradient *g, size_t i, size_t count)
 {
     size_t width = 2 * g->ops->lanes;
     float *dx = g->dx + g->row * g->in + i;
+    struct weir_tile *tile = &g->tile;
     if (g->k)
         g->ops->transpose(g->strip, g->strip_row, dx, g->in, g->rows, count, g->rows);
     for (size_t m = 0; m < g->rows; m += width) {
-        struct weir_tile tile = {.a_row = g->out,
-                                 .a_step = 1,
-                                 .b = g->panels + m * g->depth,
-                                 .c_row = g->strip_row,
-                                 .depth = g->depth,
-                                 .columns = (unsigned)min(g->rows - m, width),
-                                 .begin = g->k ? WEIR_TILE_GO_ON : WEIR_TILE_ZERO,
-                                 .end = WEIR_TILE_STORE};
-        size_t tiles = parts_of(count, tile_rows_most(g->ops, tile.columns));
-        for (size_t t = 0, r = 0; t < tiles; r += tile.rows, t++) {
-            tile.rows = (unsigned)part_size(count, tiles, t);
-            tile.a = g->w + (i + r) * g->out + g->k;
-            tile.c = g->strip + r * g->strip_row + m;
-            g->ops->tile(&tile);
+        tile->b = g->panels + m * g->depth;
+        tile->columns = (unsigned)min(g->rows - m, width);
+        size_t tiles = parts_of(count, tile_rows_most(g->ops, tile->columns));
+        for (size_t t = 0, r = 0; t < tiles; r += tile->rows, t++) {
+            tile->rows = (unsigned)part_size(count, tiles, t);
+            tile->a = g->w + (i + r) * g->out + g->k;
+            tile->c = g->strip + r * g->strip_row + m;
+            g->ops->tile(tile);
         }
     }
     g->ops->transpose(dx, g->in, g->strip, g->strip_row, count, g->rows, count);
@@ -239,6 +240,12 @@ static void input_gradient_turned(struct input_gradient *g, size_t rows, float *
         g->k = 0;
         for (size_t d = 0; d < depths; g->k += g->depth, d++) {
             g->depth = part_size(g->out, depths, d);
+            g->tile = (struct weir_tile){.a_row = g->out,
+                                         .a_step = 1,
+                                         .c_row = g->strip_row,
+                                         .depth = g->depth,
+                                         .begin = g->k ? WEIR_TILE_GO_ON : WEIR_TILE_ZERO,
+                                         .end = WEIR_TILE_STORE};
             turn_dz(g);
             for (size_t i = 0; i < g->in; i += STRIP)
                 make_strip(g, i, min(g->in - i, STRIP));
@@ -268,45 +275,44 @@ void weir_gemm_input_gradient(float *dx, const float *dz, const float *w, size_t
     input_gradient_turned(&g, rows, scratch);
 }
 
-/* ---- Gradients of weights and bias: sums over replicas. */
+/* ---- Gradients of weights and bias: sums over replicas.
+ *
+ * Some panels of dz stay in L1 while the strips of x pass: a strip is a quarter as wide as a panel.
+ */
 
 struct weight_gradient {
     const struct weir_isa_ops *ops;
     float *dw;
     const float *x; /* row m at x + m * x_row */
     const float *dz;
-    size_t x_row, out;
+    size_t x_row, in, out;
     const struct weir_row_range *replicas;
-    float *panels;  /* of dz: [columns / width][rows][width], the rows of all replicas in their order */
-    float *x_strip; /* NULL, or [rows][tile rows]: x for the tiles of one strip */
-    float *levels;  /* TREE_LEVELS tiles */
-    size_t rows;    /* of all replicas */
+    size_t replica_count;
+    size_t rows; /* of all replicas */
+    bool copies_x;
+    float *panels; /* of dz: [columns / width][rows][width], the rows of all replicas in their order */
+    float *strips; /* of x: [rows of dw / ROWS_MOST][rows][ROWS_MOST] */
+    float *levels; /* TREE_LEVELS tiles */
 
     /* The tile in work. */
-    size_t i, j;
-    unsigned tile_rows, tile_columns;
-    const float *panel;
+    struct weir_tile tile; /* kept, for to clear one each time would cost as much as a replica of few rows */
+    const float *strip, *panel;
+    size_t panel_width;
     size_t done; /* rows of the replicas before */
 };
 
 /* g(replica) of the tile: stored, or added to what is there. */
 static void replica_tile(struct weight_gradient *g, const struct weir_row_range *replica, float *to, size_t to_row,
-                         bool add)
+                         enum weir_tile_end end)
 {
-    size_t width = vectors_width(g->ops, g->tile_columns);
-    struct weir_tile tile = {.a = g->x_strip ? g->x_strip + g->done * ROWS_MOST
-                                             : g->x + replica->first * g->x_row + g->i,
-                             .a_row = 1,
-                             .a_step = g->x_strip ? ROWS_MOST : g->x_row,
-                             .b = g->panel + g->done * width,
-                             .c = to,
-                             .c_row = to_row,
-                             .depth = replica->count,
-                             .rows = g->tile_rows,
-                             .columns = g->tile_columns,
-                             .begin = WEIR_TILE_ZERO,
-                             .end = add ? WEIR_TILE_ADD : WEIR_TILE_STORE};
-    g->ops->tile(&tile);
+    struct weir_tile *tile = &g->tile;
+    tile->a = g->copies_x ? g->strip + g->done * ROWS_MOST : g->strip + replica->first * g->x_row;
+    tile->b = g->panel + g->done * g->panel_width;
+    tile->c = to;
+    tile->c_row = to_row;
+    tile->depth = replica->count;
+    tile->end = end;
+    g->ops->tile(tile);
     g->done += replica->count;
 }
 
@@ -315,7 +321,7 @@ static bool tree_tile(struct weight_gradient *g, size_t first, size_t count, flo
 {
     if (count == 1) {
         if (g->replicas[first].count)
-            replica_tile(g, &g->replicas[first], to, to_row, false);
+            replica_tile(g, &g->replicas[first], to, to_row, WEIR_TILE_STORE);
         return g->replicas[first].count != 0;
     }
     size_t left = 1;
@@ -325,82 +331,95 @@ static bool tree_tile(struct weight_gradient *g, size_t first, size_t count, flo
         return tree_tile(g, first + left, count - left, to, to_row, level);
     if (count - left == 1) {
         if (g->replicas[first + left].count)
-            replica_tile(g, &g->replicas[first + left], to, to_row, true);
+            replica_tile(g, &g->replicas[first + left], to, to_row, WEIR_TILE_ADD);
     } else if (tree_tile(g, first + left, count - left, level, COLUMNS_MOST, level + ROWS_MOST * COLUMNS_MOST)) {
-        g->ops->add(to, to_row, level, COLUMNS_MOST, g->tile_rows, g->tile_columns);
+        g->ops->add(to, to_row, level, COLUMNS_MOST, g->tile.rows, g->tile.columns);
     }
     return true;
 }
 
-static void copy_panels(const struct weight_gradient *g, size_t replica_count, size_t j, size_t columns)
+/* The rows of all replicas, one behind the other: columns of dz or x from `from` on, padded with zeros. */
+static void copy_rows(const struct weight_gradient *g, float *to, size_t to_row, const float *from, size_t from_row,
+                      size_t columns, size_t padded_columns)
 {
-    size_t wide = 2 * g->ops->lanes;
-    for (size_t p = 0; p < columns; p += wide) {
-        size_t take = min(columns - p, wide), width = vectors_width(g->ops, take);
-        float *to = g->panels + p * g->rows;
-        for (size_t r = 0; r < replica_count; r++)
-            for (size_t m = 0; m < g->replicas[r].count; m++, to += width) {
-                memcpy(to, g->dz + (g->replicas[r].first + m) * g->out + j + p, take * sizeof *to);
-                memset(to + take, 0, (width - take) * sizeof *to);
-            }
+    for (size_t r = 0; r < g->replica_count; r++) {
+        size_t first = g->replicas[r].first, count = g->replicas[r].count;
+        g->ops->copy(to, to_row, from + first * from_row, from_row, count, columns, padded_columns);
+        to += count * to_row;
     }
 }
 
-static void copy_x_strip(const struct weight_gradient *g, size_t replica_count, size_t rows)
+/* Rows i .. i + rows of dw in `strips` even strips, columns j .. j + columns. */
+static void weight_block(struct weight_gradient *g, size_t i, size_t rows, size_t strips, size_t j, size_t columns)
 {
-    float *to = g->x_strip;
-    for (size_t r = 0; r < replica_count; r++)
-        for (size_t m = 0; m < g->replicas[r].count; m++, to += ROWS_MOST)
-            memcpy(to, g->x + (g->replicas[r].first + m) * g->x_row + g->i, rows * sizeof *to);
-}
-
-/* The columns j .. j + columns of dw, their panels of dz at hand. */
-static void weight_columns(struct weight_gradient *g, size_t replica_count, size_t in, size_t j, size_t columns,
-                           float *x_strip)
-{
-    size_t wide = 2 * g->ops->lanes, most = tile_rows_most(g->ops, columns);
-    g->x_strip = columns > 2 * wide ? x_strip : NULL; /* a copy pays when it is read several times */
-    for (g->i = 0; g->i < in; g->i += most) {
-        g->tile_rows = (unsigned)min(in - g->i, most);
-        if (g->x_strip)
-            copy_x_strip(g, replica_count, g->tile_rows);
+    size_t wide = 2 * g->ops->lanes;
+    for (size_t s = 0; s < strips; i += g->tile.rows, s++) {
+        g->tile.rows = (unsigned)part_size(rows, strips, s);
+        g->strip = g->copies_x ? g->strips + s * g->rows * ROWS_MOST : g->x + i;
         for (size_t p = 0; p < columns; p += wide) {
-            g->tile_columns = (unsigned)min(columns - p, wide);
+            g->tile.columns = (unsigned)min(columns - p, wide);
             g->panel = g->panels + p * g->rows;
+            g->panel_width = vectors_width(g->ops, g->tile.columns);
             g->done = 0;
-            tree_tile(g, 0, replica_count, g->dw + g->i * g->out + j + p, g->out, g->levels);
+            tree_tile(g, 0, g->replica_count, g->dw + i * g->out + j + p, g->out, g->levels);
         }
     }
 }
 
-static void weight_gradient(struct weight_gradient *g, size_t replica_count, size_t in, void *scratch)
+static void copy_panel(const struct weight_gradient *g, size_t j, size_t p, size_t columns)
+{
+    size_t width = vectors_width(g->ops, columns);
+    copy_rows(g, g->panels + p * g->rows, width, g->dz + j + p, g->out, columns, width);
+}
+
+/* Rows i .. i + rows of dw. */
+static void weight_rows(struct weight_gradient *g, size_t i, size_t rows)
+{
+    size_t wide = 2 * g->ops->lanes, group = max(PANELS_FLOATS / g->rows / wide, 1) * wide;
+    size_t strips = parts_of(rows, tile_rows_most(g->ops, g->out));
+    for (size_t s = 0, row = i; s < strips && g->copies_x; row += part_size(rows, strips, s), s++)
+        copy_rows(g, g->strips + s * g->rows * ROWS_MOST, ROWS_MOST, g->x + row, g->x_row, part_size(rows, strips, s),
+                  part_size(rows, strips, s));
+    for (size_t j = 0; j < g->out; j += group) {
+        size_t columns = min(g->out - j, group);
+        for (size_t p = 0; p < columns; p += wide)
+            copy_panel(g, j, p, min(columns - p, wide));
+        weight_block(g, i, rows, strips, j, columns);
+    }
+}
+
+static void weight_gradient(struct weight_gradient *g, void *scratch)
 {
     assert((uintptr_t)scratch % 64 == 0);
     g->ops = weir_isa_ops();
-    for (size_t r = 0; r < replica_count; r++)
+    g->copies_x = g->out > 4 * g->ops->lanes; /* it pays when each strip is read more than twice */
+    g->tile = (struct weir_tile){.a_row = 1, .a_step = g->copies_x ? ROWS_MOST : g->x_row, .begin = WEIR_TILE_ZERO};
+    for (size_t r = 0; r < g->replica_count; r++)
         g->rows += g->replicas[r].count;
     if (!g->rows) {
-        memset(g->dw, 0, in * g->out * sizeof *g->dw);
+        memset(g->dw, 0, g->in * g->out * sizeof *g->dw);
         return;
     }
     g->levels = scratch;
-    float *x_strip = g->levels + TREE_LEVELS * ROWS_MOST * COLUMNS_MOST;
-    g->panels = x_strip + g->rows * ROWS_MOST;
-    size_t wide = 2 * g->ops->lanes;
-    size_t block = max(PANELS_FLOATS / g->rows / COLUMNS_MOST, 1) * COLUMNS_MOST;
-    block = max(block / wide, 1) * wide;
-    for (size_t j = 0; j < g->out; j += block) {
-        size_t columns = min(g->out - j, block);
-        copy_panels(g, replica_count, j, columns);
-        weight_columns(g, replica_count, in, j, columns, x_strip);
-    }
+    g->panels = g->levels + TREE_LEVELS * ROWS_MOST * COLUMNS_MOST;
+    g->strips = g->panels + panels_floats(g->rows, g->out);
+    size_t most = max(STRIPS_FLOATS / g->rows / ROWS_MOST, 1) * tile_rows_most(g->ops, g->out);
+    for (size_t i = 0; i < g->in; i += most)
+        weight_rows(g, i, min(g->in - i, most));
 }
 
 void weir_gemm_weight_gradient(float *dw, const float *x, const float *dz, const struct weir_row_range *replicas,
                                size_t replica_count, size_t in, size_t out, void *scratch)
 {
-    struct weight_gradient g = {.dw = dw, .x = x, .dz = dz, .x_row = in, .out = out, .replicas = replicas};
-    weight_gradient(&g, replica_count, in, scratch);
+    struct weight_gradient g = {.dw = dw,
+                                .x = x,
+                                .dz = dz,
+                                .x_row = in,
+                                .in = in,
+                                .out = out,
+                                .replicas = replicas,
+                                .replica_count = replica_count};
+    weight_gradient(&g, scratch);
 }
 
 /* The gradient of the weights of one input that is always 1: 1 * dz + sum is exactly dz + sum. */
@@ -408,8 +427,9 @@ void weir_gemm_bias_gradient(float *db, const float *dz, const struct weir_row_r
                              size_t out, void *scratch)
 {
     static const float one = 1;
-    struct weight_gradient g = {.dw = db, .x = &one, .dz = dz, .x_row = 0, .out = out, .replicas = replicas};
-    weight_gradient(&g, replica_count, 1, scratch);
+    struct weight_gradient g = {
+        .dw = db, .x = &one, .dz = dz, .in = 1, .out = out, .replicas = replicas, .replica_count = replica_count};
+    weight_gradient(&g, scratch);
 }
 
 void weir_relu_gradient(float *dz, const float *y, size_t count)

@@ -2,12 +2,13 @@
  * times, so it has no include guard.
  *
  * It needs: LANES, ROWS_WIDE, ROWS_SLIM; vec, mask; vec_zero, vec_set1, vec_load, vec_store, vec_load_part,
- * vec_store_part, vec_fma, vec_add, vec_relu, mask_first, prefetch.
+ * vec_store_part, vec_fma, vec_add, vec_relu, mask_first, prefetch_near (into L1), prefetch_far (into L2).
  *
  * Each function below is inlined with constant `rows` and `vectors`, so the sums stay in registers and the loops over
  * them vanish.
  */
 #define TILE_INLINE static inline __attribute__((always_inline))
+#define COPY_AHEAD 8 /* rows: more, at a stride of 16 KiB, would not fit into their set of L1 */
 #define UNROLL_ROWS _Pragma("GCC unroll 16")
 #define ROWS_MOST (ROWS_WIDE > ROWS_SLIM ? ROWS_WIDE : ROWS_SLIM)
 
@@ -55,14 +56,17 @@ TILE_INLINE void tile_end(const struct weir_tile *t, vec c[ROWS_MOST][2], const 
 }
 
 /* One step: the products of a column of A and a row of B. */
-TILE_INLINE void tile_step(const float *a, size_t a_row, const float *b, float *panel, vec c[ROWS_MOST][2],
-                           const mask part[2], unsigned rows, unsigned vectors, enum tile_form form)
+TILE_INLINE void tile_step(const float *a, size_t a_row, const float *b, size_t b_step, float *panel,
+                           vec c[ROWS_MOST][2], const mask part[2], unsigned rows, unsigned vectors,
+                           enum tile_form form)
 {
     vec bv[2];
     for (unsigned v = 0; v < vectors; v++) {
         bv[v] = form == COPY_ROWS ? vec_load_part(b + v * LANES, part[v]) : vec_load(b + v * LANES);
-        if (form == COPY_ROWS)
+        if (form == COPY_ROWS) {
             vec_store(panel + v * LANES, bv[v]);
+            prefetch_near(b + COPY_AHEAD * b_step + v * LANES);
+        }
     }
     UNROLL_ROWS
     for (unsigned i = 0; i < rows; i++) {
@@ -86,14 +90,15 @@ TILE_INLINE void tile_multiply(const struct weir_tile *t, unsigned rows, unsigne
     for (; left >= 8; left -= 8) {
         if (ahead)
             for (size_t piece = 0; piece < t->ahead_pieces; piece++, ahead += t->ahead_step) {
-                prefetch(ahead);
-                prefetch(ahead + 16);
+                prefetch_far(ahead);
+                prefetch_far(ahead + 16);
             }
-        for (unsigned k = 0; k < 8; k++, a += a_step, b += b_step, panel += form == COPY_ROWS ? panel_step : 0)
-            tile_step(a, a_row, b, panel, c, part, rows, vectors, form);
+        _Pragma("GCC unroll 4") for (unsigned k = 0; k < 8;
+                                     k++, a += a_step, b += b_step, panel += form == COPY_ROWS ? panel_step : 0)
+            tile_step(a, a_row, b, b_step, panel, c, part, rows, vectors, form);
     }
     for (; left > 0; left--, a += a_step, b += b_step, panel += form == COPY_ROWS ? panel_step : 0)
-        tile_step(a, a_row, b, panel, c, part, rows, vectors, form);
+        tile_step(a, a_row, b, b_step, panel, c, part, rows, vectors, form);
     tile_end(t, c, part, rows, vectors);
 }
 
@@ -170,6 +175,19 @@ static void add(float *to, size_t to_row, const float *from, size_t from_row, si
             mask part = mask_first(columns - j < LANES ? (unsigned)(columns - j) : LANES);
             vec_store_part(to + j, part, vec_add(vec_load_part(to + j, part), vec_load_part(from + j, part)));
         }
+}
+
+/* Column by column of vectors, so that the masks are made once. */
+static void copy(float *to, size_t to_row, const float *from, size_t from_row, size_t rows, size_t columns,
+                 size_t padded_columns)
+{
+    for (size_t j = 0; j < padded_columns; j += LANES) {
+        size_t left = columns > j ? columns - j : 0, padded_left = padded_columns - j;
+        mask in = mask_first(left < LANES ? (unsigned)left : LANES);
+        mask out = mask_first(padded_left < LANES ? (unsigned)padded_left : LANES);
+        for (size_t i = 0; i < rows; i++)
+            vec_store_part(to + i * to_row + j, out, vec_load_part(from + i * from_row + j, in));
+    }
 }
 
 static void relu_gradient(float *dz, const float *y, size_t count)

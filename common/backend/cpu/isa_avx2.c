@@ -16,7 +16,8 @@ typedef __m256i mask;
 #define vec_store _mm256_storeu_ps
 #define vec_fma _mm256_fmadd_ps
 #define vec_add _mm256_add_ps
-#define prefetch(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
+#define prefetch_near(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
+#define prefetch_far(p) _mm_prefetch((const char *)(p), _MM_HINT_T1)
 
 static inline mask mask_first(unsigned count)
 {
@@ -72,6 +73,7 @@ static const struct weir_isa_ops ops = {
     .tile = tile,
     .transpose = transpose,
     .add = add,
+    .copy = copy,
     .relu_gradient = relu_gradient,
 };
 

@@ -5,8 +5,7 @@
 #include <immintrin.h>
 
 #define LANES 16
-#define ROWS_WIDE                                                                                                      \
-    8 /* 16 sums: twice what hides the latency of two units; the rest of the registers lets loads run on */
+#define ROWS_WIDE 14 /* 28 sums, two vectors of B, one of A: nearly all 32 registers */
 #define ROWS_SLIM 16
 
 typedef __m512 vec;
@@ -17,7 +16,8 @@ typedef __mmask16 mask;
 #define vec_store _mm512_storeu_ps
 #define vec_fma _mm512_fmadd_ps
 #define vec_add _mm512_add_ps
-#define prefetch(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
+#define prefetch_near(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
+#define prefetch_far(p) _mm_prefetch((const char *)(p), _MM_HINT_T1)
 
 static inline mask mask_first(unsigned count)
 {
@@ -78,6 +78,7 @@ static const struct weir_isa_ops ops = {
     .tile = tile,
     .transpose = transpose,
     .add = add,
+    .copy = copy,
     .relu_gradient = relu_gradient,
 };
 

@@ -48,6 +48,9 @@ struct weir_isa_ops {
                       size_t padded_rows);
     /* to += from, element by element, both [rows][columns]. */
     void (*add)(float *to, size_t to_row, const float *from, size_t from_row, size_t rows, size_t columns);
+    /* to = from[rows][columns]; columns of `to` from `columns` up to `padded_columns` become 0. */
+    void (*copy)(float *to, size_t to_row, const float *from, size_t from_row, size_t rows, size_t columns,
+                 size_t padded_columns);
     void (*relu_gradient)(float *dz, const float *y, size_t count);
 };
 

@@ -10,7 +10,8 @@
 
 typedef float vec __attribute__((vector_size(16)));
 typedef unsigned mask; /* the number of lanes, from the first */
-#define prefetch(p) __builtin_prefetch(p)
+#define prefetch_near(p) __builtin_prefetch(p)
+#define prefetch_far(p) __builtin_prefetch(p, 0, 2)
 
 static inline vec vec_zero(void)
 {
@@ -103,6 +104,7 @@ static const struct weir_isa_ops ops = {
     .tile = tile,
     .transpose = transpose,
     .add = add,
+    .copy = copy,
     .relu_gradient = relu_gradient,
 };
 
