@@ -11,7 +11,7 @@
 #define PANELS_FLOATS ((size_t)6 * 1024)   /* of dz, read once per strip of x: 24 KiB, half of L1 */
 #define STRIPS_FLOATS ((size_t)128 * 1024) /* of x, read once per group of panels: 512 KiB */
 #define GRADIENT_DEPTH 2048                /* of the panels of dz^T */
-#define STRIP 48 /* rows of dx^T made before they are turned: whole cache lines of dx */
+#define STRIP 48                           /* rows of dx^T made before they are turned: whole cache lines of dx */
 #define COLUMNS_MOST 32                    /* of a tile, over all instruction sets */
 #define ROWS_MOST 16
 #define TREE_LEVELS 33                  /* of a tree over at most 2^32 replicas */

@@ -9,6 +9,9 @@
  */
 #define TILE_INLINE static inline __attribute__((always_inline))
 #define COPY_AHEAD 8 /* rows: more, at a stride of 16 KiB, would not fit into their set of L1 */
+#define BASES ((ROWS_MOST + 2) / 3)
+#define UNROLL_STEPS _Pragma("GCC unroll 2")
+#define HIDE_ORIGIN(p) __asm__("" : "+r"(p)) /* the compiler may not make one pointer from another */
 #define UNROLL_ROWS _Pragma("GCC unroll 16")
 #define ROWS_MOST (ROWS_WIDE > ROWS_SLIM ? ROWS_WIDE : ROWS_SLIM)
 
@@ -56,7 +59,7 @@ TILE_INLINE void tile_end(const struct weir_tile *t, vec c[ROWS_MOST][2], const 
 }
 
 /* One step: the products of a column of A and a row of B. */
-TILE_INLINE void tile_step(const float *a, size_t a_row, const float *b, size_t b_step, float *panel,
+TILE_INLINE void tile_step(const float *const a[BASES], size_t a_row, const float *b, size_t b_step, float *panel,
                            vec c[ROWS_MOST][2], const mask part[2], unsigned rows, unsigned vectors,
                            enum tile_form form)
 {
@@ -70,21 +73,42 @@ TILE_INLINE void tile_step(const float *a, size_t a_row, const float *b, size_t 
     }
     UNROLL_ROWS
     for (unsigned i = 0; i < rows; i++) {
-        vec av = vec_set1(a[form == PANEL_COLUMNS ? i : i * a_row]);
+        vec av = vec_set1(form == PANEL_COLUMNS ? a[0][i] : a[i / 3][i % 3 * a_row]);
         for (unsigned v = 0; v < vectors; v++)
             c[i][v] = vec_fma(av, bv[v], c[i][v]);
     }
 }
 
+/* Every third row of A has a pointer: the two rows behind it are in reach of an address with a scaled index. One
+ * pointer would need an index per row, more than there are registers. */
+TILE_INLINE void tile_bases(const struct weir_tile *t, const float *a[BASES], unsigned rows, enum tile_form form)
+{
+    UNROLL_ROWS
+    for (unsigned i = 0; i < BASES; i++) {
+        a[i] = t->a + (form == PANEL_COLUMNS || 3 * i >= rows ? 0 : 3 * i * t->a_row);
+        HIDE_ORIGIN(a[i]);
+    }
+}
+
+TILE_INLINE void tile_advance(const float *a[BASES], size_t step, unsigned rows, enum tile_form form)
+{
+    UNROLL_ROWS
+    for (unsigned i = 0; i < BASES; i++)
+        if (i == 0 || (form != PANEL_COLUMNS && 3 * i < rows))
+            a[i] += step;
+}
+
 TILE_INLINE void tile_multiply(const struct weir_tile *t, unsigned rows, unsigned vectors, enum tile_form form)
 {
     const size_t a_step = form == PANEL_COLUMNS ? t->a_step : 1, a_row = t->a_row;
-    const size_t b_step = form == COPY_ROWS ? t->b_step : vectors * LANES, panel_step = vectors * LANES;
+    const size_t b_step = form == COPY_ROWS ? t->b_step : vectors * LANES;
+    const size_t panel_step = form == COPY_ROWS ? vectors * LANES : 0;
     const unsigned last = t->columns - (vectors - 1) * LANES;
     const mask part[2] = {mask_first(vectors == 2 ? LANES : last), mask_first(last)};
-    const float *a = t->a, *b = t->b, *ahead = t->ahead;
+    const float *a[BASES], *b = t->b, *ahead = t->ahead;
     float *panel = t->panel;
     vec c[ROWS_MOST][2];
+    tile_bases(t, a, rows, form);
     tile_begin(t, c, part, rows, vectors);
     size_t left = t->depth;
     for (; left >= 8; left -= 8) {
@@ -93,12 +117,16 @@ TILE_INLINE void tile_multiply(const struct weir_tile *t, unsigned rows, unsigne
                 prefetch_far(ahead);
                 prefetch_far(ahead + 16);
             }
-        _Pragma("GCC unroll 4") for (unsigned k = 0; k < 8;
-                                     k++, a += a_step, b += b_step, panel += form == COPY_ROWS ? panel_step : 0)
+        UNROLL_STEPS
+        for (unsigned k = 0; k < 8; k++, b += b_step, panel += panel_step) {
             tile_step(a, a_row, b, b_step, panel, c, part, rows, vectors, form);
+            tile_advance(a, a_step, rows, form);
+        }
     }
-    for (; left > 0; left--, a += a_step, b += b_step, panel += form == COPY_ROWS ? panel_step : 0)
+    for (; left > 0; left--, b += b_step, panel += panel_step) {
         tile_step(a, a_row, b, b_step, panel, c, part, rows, vectors, form);
+        tile_advance(a, a_step, rows, form);
+    }
     tile_end(t, c, part, rows, vectors);
 }
 

@@ -63,7 +63,30 @@ static inline __attribute__((always_inline)) void block_transpose(vec r[LANES])
     }
 }
 
+#define vec_max _mm256_max_ps
+
+static inline vec vec_where_greater(vec a, vec b, vec then, vec otherwise)
+{
+    return _mm256_blendv_ps(otherwise, then, _mm256_cmp_ps(a, b, _CMP_GT_OQ));
+}
+
+static inline vec vec_where_at_least(vec a, vec b, vec then, vec otherwise)
+{
+    return _mm256_blendv_ps(otherwise, then, _mm256_cmp_ps(a, b, _CMP_GE_OQ));
+}
+
+static inline vec vec_where_equal(vec a, vec b, vec then, vec otherwise)
+{
+    return _mm256_blendv_ps(otherwise, then, _mm256_cmp_ps(a, b, _CMP_EQ_OQ));
+}
+
+static inline bool any_at_least(vec a, vec b)
+{
+    return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GE_OQ)) != 0;
+}
+
 #include "cpu/gemm_tile.h"
+#include "cpu/conv1_tile.h"
 
 static const struct weir_isa_ops ops = {
     .name = "avx2",
@@ -75,6 +98,10 @@ static const struct weir_isa_ops ops = {
     .add = add,
     .copy = copy,
     .relu_gradient = relu_gradient,
+    .conv1_best = conv1_best,
+    .conv1_ties = conv1_ties,
+    .conv1_forward = conv1_forward,
+    .conv1_weight_gradient = conv1_weight_gradient,
 };
 
 const struct weir_isa_ops *weir_isa_avx2(void)

@@ -68,7 +68,30 @@ static inline __attribute__((always_inline)) void block_transpose(vec r[LANES])
     }
 }
 
+#define vec_max _mm512_max_ps
+
+static inline vec vec_where_greater(vec a, vec b, vec then, vec otherwise)
+{
+    return _mm512_mask_mov_ps(otherwise, _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), then);
+}
+
+static inline vec vec_where_at_least(vec a, vec b, vec then, vec otherwise)
+{
+    return _mm512_mask_mov_ps(otherwise, _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ), then);
+}
+
+static inline vec vec_where_equal(vec a, vec b, vec then, vec otherwise)
+{
+    return _mm512_mask_mov_ps(otherwise, _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ), then);
+}
+
+static inline bool any_at_least(vec a, vec b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ) != 0;
+}
+
 #include "cpu/gemm_tile.h"
+#include "cpu/conv1_tile.h"
 
 static const struct weir_isa_ops ops = {
     .name = "avx512",
@@ -80,6 +103,10 @@ static const struct weir_isa_ops ops = {
     .add = add,
     .copy = copy,
     .relu_gradient = relu_gradient,
+    .conv1_best = conv1_best,
+    .conv1_ties = conv1_ties,
+    .conv1_forward = conv1_forward,
+    .conv1_weight_gradient = conv1_weight_gradient,
 };
 
 const struct weir_isa_ops *weir_isa_avx512(void)

@@ -13,6 +13,10 @@
 #include "cpu/conv1.h"
 #include "cpu/isa.h"
 
+#define WEIR_CONV1_SIDE_MOST 7
+#define WEIR_CONV1_TAPS_MOST (WEIR_CONV1_SIDE_MOST * WEIR_CONV1_SIDE_MOST)
+#define WEIR_LANES_MOST 16
+
 /* How a tile's chains begin, and what becomes of their ends. */
 enum weir_tile_begin { WEIR_TILE_ZERO, WEIR_TILE_BIAS, WEIR_TILE_GO_ON };
 enum weir_tile_end { WEIR_TILE_STORE, WEIR_TILE_RELU, WEIR_TILE_ADD };
@@ -52,6 +56,20 @@ struct weir_isa_ops {
     void (*copy)(float *to, size_t to_row, const float *from, size_t from_row, size_t rows, size_t columns,
                  size_t padded_columns);
     void (*relu_gradient)(float *dz, const float *y, size_t count);
+
+    /* The maximum of relu(conv) over each image's positions, and the first and last position that has it: [images]
+     * [filters] each. Where the maximum is 0, `first` is -1. */
+    void (*conv1_best)(float *value, float *first, float *last, const float *x, const float *w, const float *bias,
+                       size_t images, const struct weir_conv1_shape *shape);
+    /* For one filter (w and bias begin at it) and image: sums[tap] += the inputs of that tap over all positions whose
+     * output is `value`; returns how many there are. */
+    size_t (*conv1_ties)(float *sums, const float *x, const float *w, const float *bias, float value,
+                         const struct weir_conv1_shape *shape);
+    void (*conv1_forward)(float *y, const float *x, const float *w, const float *bias, size_t images,
+                          const struct weir_conv1_shape *shape, bool relu);
+    /* dw[tap][lanes] and db[lanes] += the gradients of the images, for the filters from `first`. */
+    void (*conv1_weight_gradient)(float *dw, float *db, const float *x, const float *dz, size_t images,
+                                  const struct weir_conv1_shape *shape, size_t first);
 };
 
 /* NULL where the build's target has no such instructions. */

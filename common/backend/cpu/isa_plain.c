@@ -94,7 +94,41 @@ static inline void block_transpose(vec r[LANES])
         }
 }
 
+static inline vec vec_max(vec a, vec b)
+{
+    for (unsigned i = 0; i < LANES; i++)
+        a[i] = a[i] > b[i] ? a[i] : b[i];
+    return a;
+}
+
+static inline vec vec_where_greater(vec a, vec b, vec then, vec otherwise)
+{
+    for (unsigned i = 0; i < LANES; i++)
+        otherwise[i] = a[i] > b[i] ? then[i] : otherwise[i];
+    return otherwise;
+}
+
+static inline vec vec_where_at_least(vec a, vec b, vec then, vec otherwise)
+{
+    for (unsigned i = 0; i < LANES; i++)
+        otherwise[i] = a[i] >= b[i] ? then[i] : otherwise[i];
+    return otherwise;
+}
+
+static inline vec vec_where_equal(vec a, vec b, vec then, vec otherwise)
+{
+    for (unsigned i = 0; i < LANES; i++)
+        otherwise[i] = a[i] == b[i] ? then[i] : otherwise[i];
+    return otherwise;
+}
+
+static inline bool any_at_least(vec a, vec b)
+{
+    return a[0] >= b[0] || a[1] >= b[1] || a[2] >= b[2] || a[3] >= b[3];
+}
+
 #include "cpu/gemm_tile.h"
+#include "cpu/conv1_tile.h"
 
 static const struct weir_isa_ops ops = {
     .name = "plain",
@@ -106,6 +140,10 @@ static const struct weir_isa_ops ops = {
     .add = add,
     .copy = copy,
     .relu_gradient = relu_gradient,
+    .conv1_best = conv1_best,
+    .conv1_ties = conv1_ties,
+    .conv1_forward = conv1_forward,
+    .conv1_weight_gradient = conv1_weight_gradient,
 };
 
 const struct weir_isa_ops *weir_isa_plain(void)
