@@ -19,6 +19,12 @@ def defined_symbols(archive):
     return {line.split()[2] for line in run("nm", "--defined-only", archive).split("\n") if len(line.split()) == 3}
 
 
+def global_symbols(archive):
+    """What an archive's objects define for others (upper-case letters of nm)."""
+    return {line.split()[2] for line in run("nm", "--defined-only", "--extern-only", archive).split("\n")
+            if len(line.split()) == 3}
+
+
 def undefined_symbols(archive):
     """(object file, symbol) of everything that an archive's objects expect from elsewhere."""
     object_file = archive

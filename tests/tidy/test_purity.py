@@ -1,23 +1,28 @@
-"""The purity test against small libraries that break it, compiled here."""
+"""The tests of purity and symbols against small libraries that break them, compiled here."""
 import os
 import subprocess
 import tempfile
 import unittest
 
 import purity
+import symbols
+
+
+def compiled(folder, name, text, *flags):
+    """The path of a library made from this C."""
+    source = os.path.join(folder, name + ".c")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(text)
+    archive = os.path.join(folder, f"libweir_{name}.a")
+    subprocess.run(["gcc", "-O1", *flags, "-c", source, "-o", source + ".o"], check=True)
+    subprocess.run(["ar", "rc", archive, source + ".o"], check=True)
+    return archive
 
 
 class Purity(unittest.TestCase):
     def violations(self, text, *flags):
-        """What purity.py says of a library compiled from this C."""
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "a.c")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-            archive = os.path.join(folder, "libweir_x.a")
-            subprocess.run(["gcc", "-O1", *flags, "-c", path, "-o", path + ".o"], check=True)
-            subprocess.run(["ar", "rc", archive, path + ".o"], check=True)
-            return list(purity.violations([archive]))
+            return list(purity.violations([compiled(folder, "x", text, *flags)]))
 
     def test_impure_calls_are_named(self):
         for name in ("malloc", "printf", "time", "clock_gettime", "pthread_create", "open", "weir_log"):
@@ -48,6 +53,20 @@ class Purity(unittest.TestCase):
                 found = self.violations(text + "\n", *flags)
                 self.assertEqual(len(found), 1, (text, found))
                 self.assertIn("variable counter", found[0])
+
+
+class Symbols(unittest.TestCase):
+    def violations(self, *texts):
+        with tempfile.TemporaryDirectory() as folder:
+            return list(symbols.violations([compiled(folder, f"x{i}", text) for i, text in enumerate(texts)]))
+
+    def test_what_crosses_files_begins_with_weir(self):
+        self.assertEqual(self.violations("int weir_a; static int b(void) { return 1; } int (*weir_c)(void) = b;"), [])
+        self.assertIn("defines b;", self.violations("int b(void) { return 1; }")[0])
+
+    def test_no_name_is_defined_twice(self):
+        self.assertEqual(self.violations("int weir_a;", "extern int weir_a; int weir_b;"), [])
+        self.assertIn("weir_a, as libweir_x0.a does", self.violations("int weir_a = 1;", "int weir_a = 2;")[0])
 
 
 if __name__ == "__main__":
