@@ -164,10 +164,11 @@ class Process:
             return False
         wait_until(said, f"{self.name} to say \"{text}\"", guard_s, self.told)
 
-    def rss_bytes(self):
-        """Resident memory now; 0 when the process is gone."""
-        with contextlib.suppress(OSError, IndexError), open(f"/proc/{self.pid}/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    def memory_bytes(self, what):
+        """Resident memory: VmRSS now, or VmHWM at its peak; 0 when the process is gone."""
+        for line in read(f"/proc/{self.pid}/status").split("\n"):
+            if line.startswith(what + ":"):
+                return 1024 * int(line.split()[1])
         return 0
 
     def told(self):

@@ -119,7 +119,7 @@ class ExitCodes(ClusterCase):
         self.assert_done(result)
 
     def test_wrong_use_exits_2_and_says_what_is_right(self):
-        for words, hint in (([], "weir run"), (["rnu"], "run"), (["run"], "JOB"),
+        for words, hint in (([], "weir run"), (["rnu"], "run"), (["run"], "weir run job.json"),
                             (["run", self.job(), "--worker", "2"], "--workers"),
                             (["run", self.job(), "--workers", "2x"], "2x"),
                             (["start", "no/such/job.json"], "no/such/job.json")):
