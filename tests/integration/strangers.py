@@ -46,7 +46,7 @@ class Silent:
             connection.close()
 
 
-def send_noise(port, seed, rounds=40):
+def send_noise(port, seed, rounds=100):
     """Random bytes, bare and behind a greeting, in pieces of all sizes, until the other side hangs up."""
     source = random.Random(seed)
     for number in range(rounds):
