@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "config/suggest.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
@@ -114,24 +115,6 @@ static bool unknown_option(enum weir_command command, const char *name, size_t l
                           commands[command].name);
 }
 
-/* Digits only, in [min, max]. */
-static bool parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *number)
-{
-    uint64_t n = 0;
-    if (*text == '\0')
-        return false;
-    for (; *text; text++) {
-        if (*text < '0' || *text > '9')
-            return false;
-        unsigned digit = (unsigned)(*text - '0');
-        if (n > (max - digit) / 10)
-            return false;
-        n = 10 * n + digit;
-    }
-    *number = n;
-    return n >= min;
-}
-
 static bool add_override(struct weir_options *options, const char *key, const char *value, const char *flag,
                          struct weir_error *err)
 {
@@ -169,7 +152,7 @@ static bool take_option(struct weir_options *options, const struct option_row *r
     char *field = (char *)options + row->offset;
     uint64_t number = 0;
     bool is_number = row->kind == OPTION_NUMBER || row->kind == OPTION_KEY_NUMBER;
-    if (is_number && !parse_number(value, row->min, row->max, &number))
+    if (is_number && !weir_number_parse(value, row->min, row->max, &number))
         return weir_error_set(err, "%s: \"%.100s\" is not a whole number from %llu to %llu", row->name, value,
                               (unsigned long long)row->min, (unsigned long long)row->max);
     switch (row->kind) {

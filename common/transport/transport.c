@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "transport/implement.h"
 
 void weir_transport_free(struct weir_transport *transport)
@@ -127,25 +128,15 @@ void weir_message_unref(struct weir_message *message)
         message->ops->message_free(message);
 }
 
-static bool parse_port(const char *text, uint16_t *port)
-{
-    char *end;
-    if (*text < '0' || *text > '9')
-        return false;
-    unsigned long value = strtoul(text, &end, 10);
-    if (*end || value > UINT16_MAX)
-        return false;
-    *port = (uint16_t)value;
-    return true;
-}
-
 bool weir_address_parse(const char *text, struct weir_address *address, struct weir_error *err)
 {
     const char *colon = strrchr(text, ':');
     const char *host = text;
     size_t bytes = colon ? (size_t)(colon - text) : 0;
-    if (!bytes || !parse_port(colon + 1, &address->port))
+    uint64_t port = 0;
+    if (!bytes || !weir_number_parse(colon + 1, 0, UINT16_MAX, &port))
         return weir_error_set(err, "\"%s\" is not host:port with a port of 0 to 65535", text);
+    address->port = (uint16_t)port;
     if (*host == '[' && host[bytes - 1] == ']') {
         host++;
         bytes -= 2;
