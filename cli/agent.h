@@ -95,6 +95,9 @@ void weir_process_measure(const struct weir_process *process, struct weir_heartb
 /* A core's limits of time. */
 uint64_t weir_process_lease_ns(const struct weir_process *process);
 
+/* Chunks that a worker may send to a server's lane beyond the lowest that is not covered. */
+uint32_t weir_process_credit(const struct weir_process *process);
+
 /* What the job does with that much data, as the record needs it. Arrays are the arena's. */
 struct weir_schedule weir_process_schedule(struct weir_process *process, uint64_t train_samples,
                                            uint64_t validation_samples);

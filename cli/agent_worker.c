@@ -11,10 +11,6 @@
 #include "worker/exchange.h"
 #include "worker/worker.h"
 
-/* Partly received chunks that a server may have to keep per lane: enough to hide a round trip. */
-#define CREDIT_BYTES ((uint64_t)64 << 20)
-#define CREDIT_LEAST 8
-
 struct agent_worker;
 
 struct worker_lane {
@@ -144,7 +140,6 @@ static void make_exchange(struct worker_lane *lane, const struct weir_view *view
     const char **names = weir_arena_take(&lane->arena, process->server_count, sizeof(char *));
     for (uint32_t k = 0; k < process->server_count; k++)
         names[k] = process->servers[k].name;
-    uint64_t credit = CREDIT_BYTES / process->job.chunk_bytes;
     struct weir_exchange_config config = {
         .generation = view->generation,
         .view = view->number,
@@ -156,7 +151,7 @@ static void make_exchange(struct worker_lane *lane, const struct weir_view *view
         .workers = process->worker_count,
         .replicas = process->replicas,
         .layout = process->layout,
-        .credit = credit > CREDIT_LEAST ? (uint32_t)credit : CREDIT_LEAST,
+        .credit = weir_process_credit(process),
         .server_names = names,
         .patience_ns = weir_process_lease_ns(process),
     };

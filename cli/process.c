@@ -11,6 +11,10 @@
 /* Batches of one round of validation: long enough to hide its round trip, short enough to be no pause. */
 #define VALIDATION_BATCHES 16
 
+/* Partly received chunks that a server may have to keep per lane and worker: enough to hide a round trip. */
+#define CREDIT_BYTES ((uint64_t)32 << 20)
+#define CREDIT_LEAST 8
+
 struct weir_hello weir_process_hello(const struct weir_process *process, enum weir_node_role role, uint32_t index)
 {
     return (struct weir_hello){
@@ -46,6 +50,12 @@ uint32_t weir_process_validation_rows(const struct weir_process *process)
 {
     uint64_t rows = (uint64_t)process->job.batch_size * VALIDATION_BATCHES;
     return rows < UINT32_MAX ? (uint32_t)rows : UINT32_MAX;
+}
+
+uint32_t weir_process_credit(const struct weir_process *process)
+{
+    uint64_t credit = CREDIT_BYTES / process->job.chunk_bytes;
+    return credit > CREDIT_LEAST ? (uint32_t)credit : CREDIT_LEAST;
 }
 
 static uint32_t steps_per_epoch(const struct weir_process *process, uint64_t train_samples)

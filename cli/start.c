@@ -20,6 +20,7 @@
 
 #define HANDSHAKE_MS 10000
 #define MESSAGE_SLACK_BYTES (64u << 10)
+#define SERVER_MEMORY_BYTES ((uint64_t)32 << 20)
 
 /* ---- who is who */
 
@@ -169,6 +170,17 @@ static bool make_agents(struct weir_process *process, struct weir_server_options
                      weir_agent_worker_new(process, position_of(process->workers, process->worker_count, self), err));
 }
 
+/* What a server may have to keep: the control streams' messages, and from each worker, on each lane, contributions as
+ * far as its credit goes, twice (sent again after a reset), but no more than its gradients of this server's chunks. */
+static size_t memory_limit(const struct weir_process *process)
+{
+    uint64_t gradients = process->flat_elements * sizeof(float) / process->server_count + process->job.chunk_bytes;
+    uint64_t credit = (uint64_t)weir_process_credit(process) * process->job.chunk_bytes * process->lanes;
+    uint64_t nodes = 2; /* a worker's replicas make one or two nodes of the sum tree, as a rule */
+    return (size_t)(SERVER_MEMORY_BYTES +
+                    2 * nodes * process->worker_count * (gradients < credit ? gradients : credit));
+}
+
 /* The chief and the parameter servers are connected to; a worker's own address is not used (yet). */
 static bool start_server(struct weir_process *process, struct weir_server_options *server, struct weir_error *err)
 {
@@ -183,6 +195,7 @@ static bool start_server(struct weir_process *process, struct weir_server_option
     server->address = self ? self->address : process->chief.address;
     server->message_limit_bytes = process->job.chunk_bytes + MESSAGE_SLACK_BYTES;
     server->handshake_timeout_ms = HANDSHAKE_MS;
+    server->memory_limit_bytes = memory_limit(process);
     process->server = weir_server_start(process->transport, server, err);
     return process->server != NULL;
 }

@@ -144,21 +144,23 @@ static bool can_bind(const char *text, struct weir_error *err)
     return weir_error_set(err, "%s: cannot listen: %s", text, strerror(problem));
 }
 
-/* Large calls are killed when a quota runs out, and what the model's owner keeps counts too: so it is there only to
- * fail calls before the machine fails. */
-static grpc_resource_quota *new_quota(void)
+/* Calls are killed when the quota runs out, and received messages count as long as they are kept. gRPC checks a
+ * message's length only when it is whole, so this is what keeps an endless one from filling the machine. */
+static grpc_resource_quota *new_quota(size_t limit_bytes)
 {
     grpc_resource_quota *quota = grpc_resource_quota_create("weir");
     long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGE_SIZE);
-    if (pages > 0 && page_bytes > 0)
-        grpc_resource_quota_resize(quota, (size_t)pages / 4 * 3 * (size_t)page_bytes);
+    if (!limit_bytes && pages > 0 && page_bytes > 0)
+        limit_bytes = (size_t)pages / 4 * 3 * (size_t)page_bytes;
+    if (limit_bytes)
+        grpc_resource_quota_resize(quota, limit_bytes);
     return quota;
 }
 
 static grpc_server *create_server(const struct weir_server_options *options)
 {
     int handshake = options->handshake_timeout_ms > INT_MAX ? INT_MAX : (int)options->handshake_timeout_ms;
-    grpc_resource_quota *quota = new_quota();
+    grpc_resource_quota *quota = new_quota(options->memory_limit_bytes);
     grpc_arg args[24];
     size_t count = weir_grpc_common_args(args, options->message_limit_bytes);
     args[count++] = weir_grpc_int_arg(GRPC_ARG_ALLOW_REUSEPORT, 0); /* or two servers share a port, silently */
