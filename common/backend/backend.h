@@ -47,7 +47,7 @@ struct weir_activation {
 enum weir_op_kind {
     WEIR_OP_DENSE, /* y = x kernel + bias over the last axis: `positions` vectors a row, kernel [in_width][out_width] */
     WEIR_OP_CONV2D,            /* kernel [kernel_h][kernel_w][channels in][channels out] */
-    WEIR_OP_CONV2D_GLOBAL_MAX, /* fused: convolution of one channel, relu, global maximum */
+    WEIR_OP_CONV2D_GLOBAL_MAX, /* fused: convolution of one channel, relu, global maximum; `first` only */
     WEIR_OP_MAX_POOL2D,        /* the gradient goes to the first maximum of a window */
     WEIR_OP_AVERAGE_POOL2D,    /* padding does not count */
     WEIR_OP_GLOBAL_MAX_POOL,   /* the gradient is split evenly among equal maxima */
@@ -69,6 +69,7 @@ struct weir_op_desc {
     size_t positions, in_width, out_width; /* DENSE, SOFTMAX */
     struct weir_image image, result;       /* convolution and pooling (CONV2D_GLOBAL_MAX: result before the maximum) */
     size_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
+    bool first;          /* no operation before it has weights: nobody asks for its dx */
     bool has_bias, relu; /* DENSE, CONV2D: relu of the result, in the same pass */
     struct weir_activation activation;
     float rate;          /* DROPOUT: the part that is dropped, [0, 1) */

@@ -12,7 +12,8 @@ void weir_reference_forward(const struct weir_op_desc *desc, size_t rows, const 
 
 /* The gradients of sum(y dy): dx, and dkernel and dbias (NULL where there are none), all overwritten. */
 void weir_reference_backward(const struct weir_op_desc *desc, size_t rows, const double *x, const double *kernel,
-                             const double *y, const double *dy, double *dx, double *dkernel, double *dbias);
+                             const double *bias, const double *y, const double *dy, double *dx, double *dkernel,
+                             double *dbias);
 
 /* Elements of the kernel; 0 without. */
 size_t weir_reference_kernel_elements(const struct weir_op_desc *desc);

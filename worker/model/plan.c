@@ -13,6 +13,9 @@ struct weir_plan_op *weir_plan_add(struct weir_plan *plan, const struct weir_op_
     struct weir_plan_op *op = &plan->ops[plan->count++];
     *op = (struct weir_plan_op){
         .desc = *desc, .layer = plan->layer, .kernel = WEIR_NO_VARIABLE, .bias = WEIR_NO_VARIABLE};
+    op->desc.first = true;
+    for (size_t i = 0; i + 1 < plan->count; i++)
+        op->desc.first = op->desc.first && plan->ops[i].kernel == WEIR_NO_VARIABLE;
     return op;
 }
 

@@ -34,6 +34,8 @@ struct weir_op {
 
 extern const struct weir_op_class weir_cpu_dense;
 extern const struct weir_op_class weir_cpu_conv2d;
+extern const struct weir_op_class weir_cpu_conv1;
+extern const struct weir_op_class weir_cpu_conv1_global_max;
 extern const struct weir_op_class weir_cpu_max_pool2d;
 extern const struct weir_op_class weir_cpu_average_pool2d;
 extern const struct weir_op_class weir_cpu_global_max_pool;
@@ -42,6 +44,9 @@ extern const struct weir_op_class weir_cpu_activation;
 extern const struct weir_op_class weir_cpu_softmax;
 extern const struct weir_op_class weir_cpu_dropout;
 extern const struct weir_op_class weir_cpu_scale;
+
+/* Whether weir_cpu_conv1 and weir_cpu_conv1_global_max can do this convolution. */
+bool weir_cpu_conv1_supports(const struct weir_op_desc *desc);
 
 /* An operation without state of its own. */
 struct weir_op *weir_cpu_op_make(struct weir_backend_context *context, const struct weir_op_desc *desc,

@@ -17,6 +17,7 @@ extern void omp_set_num_threads(int threads); /* of the OpenMP runtime under one
 static const struct weir_op_class *const classes[WEIR_OP_KINDS] = {
     [WEIR_OP_DENSE] = &weir_cpu_dense,
     [WEIR_OP_CONV2D] = &weir_cpu_conv2d,
+    [WEIR_OP_CONV2D_GLOBAL_MAX] = &weir_cpu_conv1_global_max,
     [WEIR_OP_MAX_POOL2D] = &weir_cpu_max_pool2d,
     [WEIR_OP_AVERAGE_POOL2D] = &weir_cpu_average_pool2d,
     [WEIR_OP_GLOBAL_MAX_POOL] = &weir_cpu_global_max_pool,
@@ -95,7 +96,9 @@ struct weir_op *weir_cpu_op_make(struct weir_backend_context *context, const str
 static struct weir_op *op_new(struct weir_backend_context *context, const struct weir_op_desc *desc, uint32_t max_rows,
                               struct weir_error *err)
 {
-    return classes[desc->kind]->make(context, desc, max_rows, err);
+    bool one_channel = desc->kind == WEIR_OP_CONV2D && weir_cpu_conv1_supports(desc);
+    const struct weir_op_class *class = one_channel ? &weir_cpu_conv1 : classes[desc->kind];
+    return class->make(context, desc, max_rows, err);
 }
 
 static void op_free(struct weir_op *op)
@@ -110,7 +113,7 @@ static void op_free(struct weir_op *op)
 
 static bool supports(const struct weir_op_desc *desc)
 {
-    return classes[desc->kind] != NULL;
+    return desc->kind == WEIR_OP_CONV2D_GLOBAL_MAX ? weir_cpu_conv1_supports(desc) : classes[desc->kind] != NULL;
 }
 
 static void forward(struct weir_op *op, const struct weir_op_pass *pass)

@@ -53,7 +53,8 @@ static void reference_step(struct fixture *f, size_t rows, struct reference_run 
     for (size_t i = loss_op + 1; i-- > 0;) {
         const struct weir_plan_op *op = &run->plan.ops[i];
         double *dx = doubles(NULL, rows * op->desc.in);
-        weir_reference_backward(&op->desc, rows, i ? run->y[i - 1] : x, at(f, weights, op->kernel), run->y[i], dy, dx,
+        weir_reference_backward(&op->desc, rows, i ? run->y[i - 1] : x, at(f, weights, op->kernel),
+                                at(f, weights, op->bias), run->y[i], dy, dx,
                                 (double *)(uintptr_t)at(f, run->gradient, op->kernel),
                                 (double *)(uintptr_t)at(f, run->gradient, op->bias));
         free(dy);
@@ -107,8 +108,8 @@ static void step_of_one(struct fixture *f, uint32_t rows, float scale, float *gr
 static void gradient_and_loss_agree_with_the_reference(void **state)
 {
     (void)state;
-    static const char *const models[] = {PLAIN_MLP, STRIDED_CNN, DEEP_CNN};
-    for (size_t m = 0; m < 3; m++)
+    static const char *const models[] = {PLAIN_MLP, CNN, DEEP_CNN, STRIDED_CNN};
+    for (size_t m = 0; m < 4; m++)
         for (uint32_t rows = 1; rows <= 13; rows += 6) {
             struct fixture f;
             struct reference_run run = {0};

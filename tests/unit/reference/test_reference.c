@@ -76,7 +76,7 @@ static void gradients_are_those_of_central_differences(void **state)
                          numbers(kernel, 0),
                          numbers(bias, 0)};
         weir_reference_forward(&w.desc, 1, w.x, w.kernel, w.bias, w.y);
-        weir_reference_backward(&w.desc, 1, w.x, w.kernel, w.y, w.dy, w.dx, w.dkernel, w.dbias);
+        weir_reference_backward(&w.desc, 1, w.x, w.kernel, w.bias, w.y, w.dy, w.dx, w.dkernel, w.dbias);
         check_slopes(&w, w.x, w.dx, c.desc.in, c.name);
         check_slopes(&w, w.kernel, w.dkernel, kernel, c.name);
         check_slopes(&w, w.bias, w.dbias, bias, c.name);
