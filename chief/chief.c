@@ -363,12 +363,16 @@ static void on_time(struct weir_chief *chief, uint64_t now_ns, struct weir_actio
 static void forgive_own_pause(struct weir_chief *chief, uint64_t now_ns)
 {
     uint64_t pause = now_ns - chief->last_ns;
-    if (chief->last_ns && pause > 2 * chief->config.heartbeat_ns)
-        for (uint32_t m = 0; m < chief->member_count; m++) {
-            chief->members[m].heard_ns += pause;
-            chief->members[m].down_ns += pause;
-        }
+    bool held_up = chief->last_ns && pause > 2 * chief->config.heartbeat_ns;
     chief->last_ns = now_ns;
+    if (!held_up)
+        return;
+    for (uint32_t m = 0; m < chief->member_count; m++) {
+        chief->members[m].heard_ns += pause;
+        chief->members[m].down_ns += pause;
+    }
+    for (uint32_t s = 0; s < chief->stream_count; s++)
+        weir_link_forgive(&chief->streams[s].link, pause);
 }
 
 void weir_chief_step(struct weir_chief *chief, const struct weir_event *event, struct weir_actions *actions)

@@ -71,6 +71,11 @@ bool weir_link_time(struct weir_link *link, uint64_t now_ns, struct weir_actions
     return false;
 }
 
+void weir_link_forgive(struct weir_link *link, uint64_t pause_ns)
+{
+    link->down_since_ns += pause_ns;
+}
+
 uint64_t weir_link_deadline(const struct weir_link *link)
 {
     if (!link->used || link->state == WEIR_LINK_UP)

@@ -42,6 +42,8 @@ void weir_link_greeted(struct weir_link *link);
 void weir_link_closed(struct weir_link *link, uint64_t now_ns, const char *why);
 /* Tries again if it is time. True if the patience is over: `error` says why it is down. */
 bool weir_link_time(struct weir_link *link, uint64_t now_ns, struct weir_actions *actions);
+/* The owner stood still that long, and could not have heard anybody: it does not count as time down. */
+void weir_link_forgive(struct weir_link *link, uint64_t pause_ns);
 /* "lost ps/1 at 127.0.0.1:2222: connection refused", for whoever must give up. */
 void weir_link_describe(const struct weir_link *link, char *text, size_t bytes);
 uint64_t weir_link_deadline(const struct weir_link *link);

@@ -219,7 +219,7 @@ void cluster_build(struct sim *sim)
     }
     for (uint32_t c = 0; c < sim->layout.chunks; c++) {
         sim->values[c][0] = reference_initial(c);
-        sim->alive_version[c][0] = true;
+        sim->life[c][0] = RELEASED;
     }
 }
 
@@ -307,6 +307,8 @@ void cluster_local(struct sim *sim, struct sim_event *event)
     struct process *process = &sim->processes[actor->process];
     if (event->local == WEIR_ON_START)
         actor->running = process->alive;
+    if (event->local == WEIR_ON_APPLIED)
+        sim->life[event->chunk][event->step + 1] = RELEASED;
     if (event->local == WEIR_ON_COMPUTED && process->computing && process->alive) {
         check_compute(sim, actor->process, process->compute_step); /* nothing was overwritten meanwhile */
         process->computing = false;

@@ -25,6 +25,12 @@ static uint64_t hop(struct sim *sim)
     return sim->config.fixed ? 10000 : 1 + sim_random(sim) % 50000;
 }
 
+/* The engine's work on a chunk: short, and now and then long enough for anything to happen meanwhile. */
+static uint64_t work(struct sim *sim)
+{
+    return !sim->config.fixed && sim_below(sim, 8) == 0 ? sim_delay(sim) : hop(sim);
+}
+
 static void tell_action(struct sim *sim, uint32_t to, const struct weir_action *action)
 {
     struct sim_event *event = tell(sim, to, action->tell, hop(sim));
@@ -106,18 +112,21 @@ static void do_apply(struct sim *sim, uint32_t id, const struct weir_action *act
     if (action->tree)
         check_contributions(sim, action->tree, action->step, chunk);
     uint64_t sum = action->tree ? sum_of(sim, action->tree) : sim->sums[chunk];
-    if (!sim->alive_version[chunk][action->step])
-        sim_fail(sim, "chunk %u is applied to version %llu, which was freed", chunk, (unsigned long long)action->step);
+    if (sim->life[chunk][action->step] != RELEASED || sim->life[chunk][action->step + 1] != NOT_MADE)
+        sim_fail(sim, "chunk %u is applied to version %llu, which was freed, or twice", chunk,
+                 (unsigned long long)action->step);
     uint64_t old = sim->values[chunk][action->step];
     sim->values[chunk][action->step + 1] =
         action->skip ? old : reference_apply(old, sum, action->record, scale_of(sim, action->verdict, chunk));
-    sim->alive_version[chunk][action->step + 1] = true;
+    sim->life[chunk][action->step + 1] = BEING_MADE;
     sim->coverage->skips += action->skip;
     check_applied(sim, chunk, action->step + 1);
     check_versions(sim);
     sim_say(sim, "%s: chunk %u is at version %llu", sim->processes[sim->actors[id].process].name, chunk,
             (unsigned long long)action->step + 1);
-    tell(sim, id, WEIR_ON_APPLIED, hop(sim))->chunk = chunk;
+    struct sim_event *event = tell(sim, id, WEIR_ON_APPLIED, work(sim));
+    event->chunk = chunk;
+    event->step = action->step;
 }
 
 static void do_sum(struct sim *sim, uint32_t id, const struct weir_action *action)
@@ -125,7 +134,7 @@ static void do_sum(struct sim *sim, uint32_t id, const struct weir_action *actio
     uint32_t count = sim->pieces_of[action->chunk];
     check_contributions(sim, action->tree, action->step, action->chunk);
     sim->sums[action->chunk] = sum_of(sim, action->tree);
-    struct sim_event *event = tell(sim, id, WEIR_ON_SUMMED, hop(sim));
+    struct sim_event *event = tell(sim, id, WEIR_ON_SUMMED, work(sim));
     event->chunk = action->chunk;
     event->parcel.numbers = malloc(count * sizeof(double));
     assert(event->parcel.numbers);
@@ -135,9 +144,9 @@ static void do_sum(struct sim *sim, uint32_t id, const struct weir_action *actio
 
 static uint64_t weights_payload(struct sim *sim, const struct weir_weights *weights)
 {
-    if (!sim->alive_version[weights->chunk][weights->version])
-        sim_fail(sim, "invariant 2: version %llu of chunk %u is sent, which was freed",
-                 (unsigned long long)weights->version, weights->chunk);
+    if (sim->life[weights->chunk][weights->version] != RELEASED)
+        sim_fail(sim, "invariant 2: version %llu of chunk %u is sent, which %s", (unsigned long long)weights->version,
+                 weights->chunk, sim->life[weights->chunk][weights->version] == FREED ? "was freed" : "is not made");
     return payload_new(sim, sim->values[weights->chunk][weights->version], 0);
 }
 
@@ -312,9 +321,8 @@ void interpret(struct sim *sim, uint32_t id, const struct weir_action *action)
         do_sum(sim, id, action);
         break;
     case WEIR_DO_FREE:
-        if (!sim->alive_version[action->chunk][action->step])
-            sim_fail(sim, "a version is freed twice");
-        sim->alive_version[action->chunk][action->step] = false;
+        check_freed(sim, action->chunk, action->step);
+        sim->life[action->chunk][action->step] = FREED;
         break;
     case WEIR_DO_STORE:
         store(sim, id, action);

@@ -175,6 +175,7 @@ static bool admit(struct sim *sim, const struct sim_event *event)
         sim_fail(sim, "a node of the cluster was refused: %s", reason);
         return false;
     }
+    check_admission(sim, actor, &body->hello);
     if (actor->slot[peer] >= 0) { /* the peer came back before we learned that its stream broke */
         uint32_t old = (uint32_t)actor->slot[peer];
         net_reset(sim, old, "replaced by a newer stream");
@@ -249,6 +250,8 @@ static void deliver(struct sim *sim, struct sim_event *event)
                                                                       : event->parcel.body.weights.chunk;
         out.payload_bytes = 4 * (uint64_t)weir_layout_elements(&sim->layout, chunk);
     }
+    if (event->parcel.body.type == WEIR_CONTRIBUTION)
+        check_credit(sim, &event->parcel.body.contribution);
     event->parcel.payload = 0; /* the core's now */
     cluster_step(sim, stream->actor[event->side], &out);
 }

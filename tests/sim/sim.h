@@ -26,6 +26,7 @@
 #define MAX_CHUNKS 24
 #define MAX_REPLICAS 12
 #define MAX_STEPS 16
+#define MAX_ROUNDS 8
 #define MAX_PROCESSES (1 + MAX_SERVERS + MAX_WORKERS)
 #define MAX_ACTORS (MAX_PROCESSES * (MAX_LANES + 2))
 #define MAX_PEERS (MAX_SERVERS * MAX_LANES + MAX_SERVERS + MAX_WORKERS + 4)
@@ -42,6 +43,7 @@ struct sim_config {
     uint32_t reset_per_mille; /* chance that an event also breaks a stream */
     bool kill;                /* one process is killed at some moment */
     bool signal;              /* one process is told to stop at some moment */
+    bool pause;               /* one process stands still for a while, as under SIGSTOP */
     bool no_results;          /* the chief can't write its results */
     bool nonfinite;           /* gated: some steps' gradients are not finite */
     bool fixed;               /* golden traces: every delay is 1 ms, no faults */
@@ -93,7 +95,7 @@ struct payload {
     uint64_t value, replicas; /* replicas: contributions, a bit each */
 };
 
-enum sim_event_kind { DELIVER, SENT, LOCAL, TIMER, ACCEPT, OPENED, CLOSED, KILL, SIGNAL };
+enum sim_event_kind { DELIVER, SENT, LOCAL, TIMER, ACCEPT, OPENED, CLOSED, KILL, SIGNAL, PAUSE, RESUME };
 
 /* A copied message or local event, with what its pointers point at. */
 struct parcel {
@@ -119,10 +121,17 @@ struct heap_entry {
     struct sim_event *event;
 };
 
+enum version_life { NOT_MADE, BEING_MADE, RELEASED, FREED };
+
+/* Contributions that reached a chunk's holder. */
+struct arrivals {
+    uint64_t step, replicas; /* replicas: a bit each */
+};
+
 struct coverage {
     uint64_t events[ACTOR_KINDS][WEIR_ON_KINDS];
     struct weir_machine_counts chief, node, link, chunk, recorder, worker;
-    uint64_t resets, duplicates, kills, steps, messages, skips, finished, empties;
+    uint64_t resets, duplicates, kills, pauses, steps, messages, skips, finished, empties;
 };
 
 struct sim {
@@ -151,13 +160,19 @@ struct sim {
     uint32_t spare_count, spare_room;
     /* servers: value and life of each chunk's versions */
     uint64_t values[MAX_CHUNKS][MAX_STEPS + 2];
-    bool alive_version[MAX_CHUNKS][MAX_STEPS + 2];
+    uint8_t life[MAX_CHUNKS][MAX_STEPS + 2]; /* enum version_life */
+    struct arrivals arrivals[MAX_CHUNKS];
     uint64_t sums[MAX_CHUNKS];
     bool fetched[MAX_CHUNKS];
     int32_t killed; /* process, or -1 */
     uint64_t killed_at;
     int32_t signalled; /* process, or -1 */
     bool signal_came;
+    int32_t paused; /* process, or -1 */
+    uint64_t pause_ns;
+    bool in_pause;
+    struct sim_event **held; /* what the paused process is to be given, in order */
+    uint32_t held_count, held_room, held_next;
     uint64_t rejected_contributions;
     struct coverage *coverage;
     FILE *trace;
@@ -193,6 +208,17 @@ void net_reset(struct sim *sim, uint32_t stream, const char *why);
 void net_process_died(struct sim *sim, uint32_t process);
 void net_event(struct sim *sim, struct sim_event *event);
 
+/* ---- pause.c: a process that stands still */
+void pause_plan(struct sim *sim);
+bool pause_holds(struct sim *sim, struct sim_event *event); /* true: it was put aside */
+void pause_begin(struct sim *sim);
+struct sim_event *pause_next(struct sim *sim); /* what was put aside, oldest first; NULL: that was all */
+void pause_free(struct sim *sim);
+
+/* ---- run.c: one seed */
+extern char run_replay[128]; /* says, after an assertion failed, how to see it again */
+bool run_seed(uint64_t seed, bool golden, FILE *trace, struct coverage *coverage, uint64_t *virtual_ns);
+
 /* ---- cluster.c: actors */
 void cluster_build(struct sim *sim);
 void cluster_step(struct sim *sim, uint32_t actor, struct weir_event *event);
@@ -209,7 +235,7 @@ uint32_t worker_process(const struct sim *sim, uint32_t worker);
 /* ---- interpret.c: what actions do */
 void interpret(struct sim *sim, uint32_t actor, const struct weir_action *action);
 
-/* ---- check.c: the model that judges; no code of the cores */
+/* ---- model.c: what a job must come to; no code of the cores */
 struct reference;
 struct reference *reference_make(const struct sim_config *config, const struct weir_schedule_piece *pieces,
                                  uint32_t piece_count, uint32_t chunks);
@@ -222,12 +248,19 @@ uint64_t reference_apply(uint64_t weights, uint64_t sum, const struct weir_recor
 bool reference_empty(const struct sim_config *config, uint64_t step, uint32_t replica);
 double reference_number(uint64_t all_weights, uint64_t step, uint32_t round, uint32_t replica, uint32_t what);
 double reference_square(const struct sim_config *config, uint64_t sum, uint64_t step, uint32_t piece);
+/* Whether the job has that record. */
+bool reference_has(const struct reference *reference, const struct weir_record *record);
 #define SUM_OF_NOTHING UINT64_C(0)
 uint64_t reference_add(uint64_t a, uint64_t b);
+
+/* ---- check.c: judgements */
 void check_applied(struct sim *sim, uint32_t chunk, uint64_t version);
 void check_record(struct sim *sim, const struct weir_record *record);
 void check_contributions(struct sim *sim, const struct weir_tree *tree, uint64_t step, uint32_t chunk);
 void check_versions(struct sim *sim);
+void check_freed(struct sim *sim, uint32_t chunk, uint64_t version);
+void check_credit(struct sim *sim, const struct weir_contribution *contribution);
+void check_admission(struct sim *sim, const struct actor *actor, const struct weir_hello *hello);
 void check_compute(struct sim *sim, uint32_t process, uint64_t step);
 void check_end(struct sim *sim);
 

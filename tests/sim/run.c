@@ -1,0 +1,204 @@
+/* One seed: draws the job, its cluster and its faults, and runs it to the end. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+#define VIRTUAL_LIMIT (600000 * MS) /* ten minutes: a run that takes longer hangs */
+
+char run_replay[128];
+
+static void draw_config(struct sim *sim)
+{
+    struct sim_config *config = &sim->config;
+    config->servers = 1 + sim_below(sim, MAX_SERVERS);
+    config->workers = 1 + sim_below(sim, MAX_WORKERS);
+    config->lanes = 1 + sim_below(sim, MAX_LANES);
+    config->chunks = 1 + sim_below(sim, MAX_CHUNKS);
+    config->replicas = 1 + sim_below(sim, MAX_REPLICAS);
+    config->credit = 1 + sim_below(sim, 4);
+    config->steps_per_epoch = 1 + sim_below(sim, 5);
+    config->epochs = 1 + sim_below(sim, 3);
+    config->validation_rounds = sim_below(sim, 3);
+    config->gate = (enum weir_gate)sim_below(sim, 3);
+    config->nonfinite = sim_below(sim, 2);
+    config->batch = 1 + sim_below(sim, 2 * MAX_REPLICAS);
+    config->samples = (config->steps_per_epoch - 1) * config->batch + 1 + sim_below(sim, config->batch);
+    config->delay_max_ns = (1 + sim_below(sim, 10)) * MS / 2;
+    config->reset_per_mille = sim_below(sim, 3) ? sim_below(sim, 8) : 0;
+    config->kill = sim_below(sim, 4) == 0;
+    config->signal = sim_below(sim, 6) == 0;
+    config->no_results = sim_below(sim, 20) == 0;
+    config->pause = sim_below(sim, 5) == 0;
+}
+
+static void golden_config(struct sim_config *config)
+{
+    *config = (struct sim_config){
+        .servers = 2,
+        .workers = 2,
+        .lanes = 1,
+        .chunks = 2,
+        .replicas = 2,
+        .credit = 2,
+        .steps_per_epoch = 1,
+        .epochs = 1,
+        .validation_rounds = 1,
+        .batch = 4,
+        .samples = 4,
+        .delay_max_ns = MS,
+        .fixed = true,
+    };
+}
+
+/* Chunk c holds variable c / 2, and where c is odd the start of the next one as well. */
+static void draw_pieces(struct sim *sim)
+{
+    uint32_t count = 0;
+    for (uint32_t c = 0; c < sim->layout.chunks; c++) {
+        sim->pieces[count++] = (struct weir_schedule_piece){c, c / 2};
+        sim->pieces_of[c] = 1;
+        if (c % 2) {
+            sim->pieces[count++] = (struct weir_schedule_piece){c, c / 2 + 1};
+            sim->pieces_of[c]++;
+        }
+    }
+    sim->schedule = (struct weir_schedule){
+        .steps_per_epoch = sim->config.steps_per_epoch,
+        .epochs = sim->config.epochs,
+        .validation_rounds = sim->config.validation_rounds,
+        .metrics = WEIR_METRIC_SUMS,
+        .learning_rate = .5,
+        .gate = sim->config.gate,
+        .clip = .5,
+        .pieces = sim->pieces,
+        .piece_count = sim->config.gate ? count : 0,
+        .variables = sim->config.gate ? sim->pieces[count - 1].variable + 1 : 0,
+    };
+}
+
+static void maybe_reset(struct sim *sim)
+{
+    if (sim->config.reset_per_mille == 0 || sim->stream_count == 0 ||
+        sim_below(sim, 2000) >= sim->config.reset_per_mille)
+        return;
+    uint32_t stream = sim_below(sim, sim->stream_count);
+    sim->coverage->resets += !sim->streams[stream].broken;
+    net_reset(sim, stream, "connection reset");
+}
+
+static bool all_over(const struct sim *sim)
+{
+    for (uint32_t p = 0; p < sim->process_count; p++)
+        if (sim->processes[p].alive)
+            return false;
+    return true;
+}
+
+static void happen(struct sim *sim, struct sim_event *event)
+{
+    struct sim_event *held;
+    switch (event->kind) {
+    case LOCAL:
+        cluster_local(sim, event);
+        break;
+    case TIMER:
+        cluster_timer(sim, event);
+        break;
+    case SIGNAL:
+        cluster_signal(sim, (uint32_t)sim->signalled);
+        break;
+    case KILL:
+        cluster_kill(sim, (uint32_t)sim->killed);
+        break;
+    case PAUSE:
+        pause_begin(sim);
+        break;
+    case RESUME: /* at once it is given all that came meanwhile; nothing new can come in between */
+        while ((held = pause_next(sim)))
+            happen(sim, held);
+        break;
+    default:
+        net_event(sim, event);
+    }
+    sim_done(sim, event);
+}
+
+static void run(struct sim *sim)
+{
+    struct sim_event *event;
+    while (!sim->failed && !all_over(sim) && (event = sim_next(sim))) {
+        if (sim->now > VIRTUAL_LIMIT) {
+            sim_fail(sim, "invariant 5: the job hangs");
+            break;
+        }
+        if (pause_holds(sim, event))
+            continue;
+        happen(sim, event);
+        maybe_reset(sim);
+    }
+    sim->end_ns = sim->now;
+}
+
+static void drain(struct sim *sim)
+{
+    struct sim_event *event;
+    bool failed = sim->failed;
+    pause_free(sim);
+    while ((event = sim_next(sim)))
+        sim_done(sim, event);
+    bool finished = sim->processes[0].exited && sim->processes[0].code == 0 && sim->killed_at == 0;
+    if (!failed && finished && sim->payloads_alive)
+        sim_fail(sim, "%u payloads were never released", sim->payloads_alive);
+}
+
+bool run_seed(uint64_t seed, bool golden, FILE *trace, struct coverage *coverage, uint64_t *virtual_ns)
+{
+    struct sim *sim = calloc(1, sizeof *sim);
+    if (!sim)
+        abort();
+    sim->rng = sim_hash(seed, 11, 13);
+    sim->trace = trace;
+    sim->coverage = coverage;
+    sim->killed = sim->signalled = sim->paused = -1;
+    snprintf(run_replay, sizeof run_replay, "seed %llu: an assertion failed\nreplay: weir-sim --seed %llu --trace\n",
+             (unsigned long long)seed, (unsigned long long)seed);
+    if (golden)
+        golden_config(&sim->config);
+    else
+        draw_config(sim);
+    sim->layout = weir_layout_make(sim->config.chunks * 10 - 3, 10, sim->config.servers, sim->config.lanes);
+    draw_pieces(sim);
+    struct reference *reference =
+        reference_make(&sim->config, sim->pieces, (uint32_t)sim->schedule.piece_count, sim->layout.chunks);
+    sim->reference = reference;
+    cluster_build(sim);
+    if (sim->config.kill) {
+        sim->killed = (int32_t)sim_below(sim, sim->process_count);
+        sim_schedule(sim, sim_random(sim) % (1000 * MS), KILL);
+    }
+    if (sim->config.signal) { /* sometimes just before the kill, so that nobody is there to answer */
+        sim->signalled = (int32_t)sim_below(sim, sim->process_count);
+        sim_schedule(sim, sim_random(sim) % (1000 * MS), SIGNAL);
+    }
+    if (sim->config.pause)
+        pause_plan(sim);
+    run(sim);
+    if (!sim->failed)
+        check_end(sim);
+    cluster_counts(sim);
+    drain(sim);
+    *virtual_ns += sim->end_ns;
+    bool ok = !sim->failed;
+    if (!ok)
+        printf("seed %llu: %s\nreplay: weir-sim --seed %llu --trace\n", (unsigned long long)seed, sim->failure,
+               (unsigned long long)seed);
+    reference_free(reference);
+    weir_arena_free(&sim->arena);
+    free(sim->streams);
+    free(sim->payloads);
+    free(sim->free_payloads);
+    sim_free_heap(sim);
+    free(sim);
+    return ok;
+}
