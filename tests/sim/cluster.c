@@ -299,6 +299,9 @@ void cluster_timer(struct sim *sim, struct sim_event *event)
     }
     struct weir_event out = {.kind = WEIR_ON_TIME};
     cluster_step(sim, event->actor, &out);
+    if (sim->processes[actor->process].alive && deadline_of(actor) <= out.now_ns)
+        sim_fail(sim, "%s was given the time, and its deadline is still over: it would spin",
+                 sim->processes[actor->process].name);
 }
 
 void cluster_local(struct sim *sim, struct sim_event *event)

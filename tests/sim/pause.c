@@ -63,12 +63,27 @@ bool pause_holds(struct sim *sim, struct sim_event *event)
     return true;
 }
 
+/* Whether timers or sockets come first after a pause is the system's choice. */
+static void timers_first(struct sim *sim)
+{
+    uint32_t timers = 0;
+    for (uint32_t i = 0; i < sim->held_count; i++) {
+        struct sim_event *event = sim->held[i];
+        if (event->kind != TIMER)
+            continue;
+        for (uint32_t k = i; k > timers; k--)
+            sim->held[k] = sim->held[k - 1];
+        sim->held[timers++] = event;
+    }
+}
+
 struct sim_event *pause_next(struct sim *sim)
 {
     if (sim->in_pause) {
         sim_say(sim, "%s goes on", sim->processes[sim->paused].name);
         sim->in_pause = false;
-        sim->held_next = 0;
+        if (sim_below(sim, 2))
+            timers_first(sim);
     }
     return sim->held_next < sim->held_count ? sim->held[sim->held_next++] : NULL;
 }
