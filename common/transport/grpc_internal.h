@@ -118,6 +118,7 @@ struct weir_grpc_stream {
 extern const struct weir_transport_ops weir_grpc_ops;
 
 /* poller */
+gpr_timespec weir_grpc_timespec(uint64_t ns);            /* of weir_clock_ns(); UINT64_MAX: never */
 void weir_grpc_started(struct weir_grpc_poller *poller); /* an operation was given to gRPC */
 void weir_grpc_add_event(struct weir_grpc_poller *poller, enum weir_transport_event_type type,
                          struct weir_grpc_stream *stream, struct weir_message *message);
@@ -130,8 +131,8 @@ struct weir_server *weir_grpc_server_start(struct weir_transport *transport, con
                                            struct weir_error *err);
 void weir_grpc_server_stop(struct weir_server *server);
 void weir_grpc_server_unref(struct weir_grpc_server *server);
-/* Destroys the servers that have shut down; `all`: waits for those that have not. */
-void weir_grpc_reap(struct weir_grpc_transport *transport, bool all);
+/* Destroys the servers that have shut down; waits until `deadline_ns` for those that have not. */
+void weir_grpc_reap(struct weir_grpc_transport *transport, uint64_t deadline_ns);
 
 /* streams */
 struct weir_stream *weir_grpc_connect(struct weir_poller *poller, const char *address, uint32_t channel,

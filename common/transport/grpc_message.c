@@ -190,6 +190,20 @@ void weir_grpc_peer(grpc_call *call, char *text, size_t room)
     gpr_free(peer);
 }
 
+/* "... larger than max (SIZE vs. LIMIT)" in our words. */
+static bool explain_size(const char *text, char *reason, size_t room)
+{
+    const char *size = strstr(text, "larger than max (");
+    const char *limit = size ? strstr(size, " vs. ") : NULL;
+    if (!limit)
+        return false;
+    size += strlen("larger than max (");
+    limit += strlen(" vs. ");
+    snprintf(reason, room, "message of %.*s bytes exceeds the limit of %.*s bytes", (int)strspn(size, "0123456789"),
+             size, (int)strspn(limit, "0123456789"), limit);
+    return true;
+}
+
 /* gRPC's texts, of which the middle says what happened, in our words. */
 void weir_grpc_explain(grpc_status_code status, grpc_slice details, char *reason, size_t room)
 {
@@ -211,15 +225,11 @@ void weir_grpc_explain(grpc_status_code status, grpc_slice details, char *reason
     };
     char text[1024];
     copy_text(text, sizeof text, GRPC_SLICE_START_PTR(details), GRPC_SLICE_LENGTH(details));
-    const char *over = strstr(text, "larger than max (");
-    unsigned long long size = 0, limit = 0;
     if (status == GRPC_STATUS_OK) {
         snprintf(reason, room, "finished by the peer");
     } else if (status == GRPC_STATUS_ABORTED) { /* weir_stream_close of the server */
         snprintf(reason, room, "%s", text[0] ? text : "closed by the peer");
-    } else if (over && sscanf(over, "larger than max (%llu vs. %llu)", &size, &limit) == 2) {
-        snprintf(reason, room, "message of %llu bytes exceeds the limit of %llu bytes", size, limit);
-    } else {
+    } else if (!explain_size(text, reason, room)) {
         snprintf(reason, room, "%s (gRPC status %d)", text[0] ? text : "the call failed", (int)status);
         for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
             if (status == GRPC_STATUS_UNAVAILABLE && strstr(text, known[i].theirs)) {

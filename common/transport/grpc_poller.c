@@ -12,8 +12,9 @@
 #define TRIM_BYTES (1 << 30) /* glibc keeps freed memory: giving it back and faulting it in again costs a third */
 #define TOP_PAD_BYTES (64 << 20)
 #define EVENTS_AT_FIRST 16
+#define LAST_WAIT_NS (10 * WEIR_NS_PER_S)
 
-static gpr_timespec to_timespec(uint64_t ns)
+gpr_timespec weir_grpc_timespec(uint64_t ns)
 {
     if (ns == UINT64_MAX)
         return gpr_inf_future(GPR_CLOCK_MONOTONIC);
@@ -33,7 +34,8 @@ struct weir_transport *weir_transport_grpc(void)
 {
     mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);
     mallopt(M_TOP_PAD, TOP_PAD_BYTES);
-    setenv("GRPC_POLL_STRATEGY", "poll", 0); /* a thread reads the sockets of its own queue only */
+    setenv("GRPC_POLL_STRATEGY", "poll", 0);  /* a thread reads the sockets of its own queue only */
+    setenv("GRPC_DNS_RESOLVER", "native", 0); /* names as all other programs see them */
     gpr_set_log_function(log_line);
     grpc_init();
     struct weir_grpc_transport *t = weir_alloc(1, sizeof *t, "the gRPC transport");
@@ -56,7 +58,12 @@ static void drain_and_destroy(grpc_completion_queue *queue)
 static void transport_free(struct weir_transport *transport)
 {
     struct weir_grpc_transport *t = (struct weir_grpc_transport *)transport;
-    weir_grpc_reap(t, true);
+    weir_grpc_reap(t, weir_clock_ns() + LAST_WAIT_NS);
+    if (atomic_load(
+            &t->servers)) { /* somebody still holds what belongs to them: better a leak than a process that hangs */
+        weir_log_warning("gRPC: a server does not end; its memory is not given back");
+        return;
+    }
     drain_and_destroy(t->reaper);
     pthread_mutex_destroy(&t->ending);
     grpc_shutdown_blocking();
@@ -201,7 +208,7 @@ static void poller_wait(struct weir_poller *poller, uint64_t deadline_ns, struct
             continue;
         if (until > deadline_ns)
             until = deadline_ns;
-        grpc_event completed = grpc_completion_queue_next(p->queue, to_timespec(until), NULL);
+        grpc_event completed = grpc_completion_queue_next(p->queue, weir_grpc_timespec(until), NULL);
         if (completed.type == GRPC_OP_COMPLETE)
             finish_op(p, completed);
         else if (weir_clock_ns() >= deadline_ns)

@@ -243,7 +243,7 @@ struct weir_server *weir_grpc_server_start(struct weir_transport *transport, con
                                            struct weir_error *err)
 {
     struct weir_grpc_transport *t = (struct weir_grpc_transport *)transport;
-    weir_grpc_reap(t, false);
+    weir_grpc_reap(t, 0);
     if (!can_bind(options->address, err))
         return NULL;
     struct weir_grpc_server *s = weir_alloc(1, sizeof *s, "a server");
@@ -273,15 +273,14 @@ void weir_grpc_server_stop(struct weir_server *server)
     if (atomic_exchange(&s->stopped, true))
         return;
     begin_shutdown(s);
-    weir_grpc_reap(t, false);
+    weir_grpc_reap(t, 0);
 }
 
-void weir_grpc_reap(struct weir_grpc_transport *t, bool all)
+void weir_grpc_reap(struct weir_grpc_transport *t, uint64_t deadline_ns)
 {
-    gpr_timespec until = all ? gpr_inf_future(GPR_CLOCK_MONOTONIC) : gpr_time_0(GPR_CLOCK_MONOTONIC);
     pthread_mutex_lock(&t->ending);
     while (atomic_load(&t->servers)) {
-        grpc_event completed = grpc_completion_queue_next(t->reaper, until, NULL);
+        grpc_event completed = grpc_completion_queue_next(t->reaper, weir_grpc_timespec(deadline_ns), NULL);
         if (completed.type != GRPC_OP_COMPLETE)
             break;
         struct weir_grpc_op *op = completed.tag;

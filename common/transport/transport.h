@@ -35,7 +35,7 @@ struct weir_message; /* a received message: immutable, counted */
 
 struct weir_transport *weir_transport_grpc(void); /* starts gRPC; call before other threads exist */
 struct weir_transport *weir_transport_loopback(void);
-/* All pollers and servers must be gone. */
+/* All pollers, servers and messages must be gone. */
 void weir_transport_free(struct weir_transport *transport);
 
 /* ---- pollers */
@@ -74,8 +74,7 @@ struct weir_server_options {
     struct weir_poller *pollers[WEIR_CHANNELS_MAX]; /* by channel; NULL: calls to that channel are refused */
     size_t message_limit_bytes;                     /* of one received message */
     uint32_t handshake_timeout_ms;                  /* who connects and says nothing is closed */
-    size_t
-        memory_limit_bytes; /* of all that is received and kept: beyond it calls are ended. 0: 3/4 of the machine's */
+    size_t memory_limit_bytes; /* of all that is received and kept: beyond it calls end. 0: 3/4 of the machine's */
 };
 
 /* Binds and listens; errors name address and cause ("127.0.0.1:2222: port in use"). SO_REUSEPORT is off. */
