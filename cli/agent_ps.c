@@ -296,8 +296,10 @@ static struct weir_ps_lane *make_core(struct ps_lane *lane, const struct weir_vi
         pieces[c] = (uint32_t)ps->piece_count[c];
     uint64_t *incarnations[WEIR_NODE_ROLES];
     uint32_t counts[WEIR_NODE_ROLES] = {0};
+    /* The view came over the network: it may name more nodes than TF_CONFIG, or fewer. */
+    size_t room = view->node_count + process->server_count + process->worker_count + 1;
     for (int role = 0; role < WEIR_NODE_ROLES; role++)
-        incarnations[role] = weir_arena_take(&lane->arena, view->node_count, sizeof(uint64_t));
+        incarnations[role] = weir_arena_take(&lane->arena, room, sizeof(uint64_t));
     for (size_t n = 0; n < view->node_count; n++) /* the chief lists them by index: this is their position */
         incarnations[view->nodes[n].role][counts[view->nodes[n].role]++] = view->nodes[n].incarnation;
     struct weir_ps_lane_config config = {
@@ -320,6 +322,7 @@ static struct weir_ps_lane *make_core(struct ps_lane *lane, const struct weir_vi
         .patience_ns = weir_process_lease_ns(process),
         .worker_incarnations = incarnations[WEIR_NODE_WORKER],
         .server_incarnations = incarnations[WEIR_NODE_PS],
+        .chief_incarnation = incarnations[WEIR_NODE_CHIEF][0],
     };
     lane->actor.actions_max = weir_ps_lane_actions_max(&config);
     lane->actor.peers = config.workers + config.layout.servers + 1 + config.observers;
@@ -465,6 +468,7 @@ struct weir_agent *weir_agent_ps_new(struct weir_process *process, uint32_t posi
     ps->node.step = at_step;
     const struct weir_member *self = &process->servers[position];
     struct weir_hello hello = weir_process_hello(process, WEIR_NODE_PS, self->index);
+    hello.address = self->address;
     weir_agent_node_init(&ps->node, process, self, &hello);
     for (uint32_t l = 0; l < process->lanes; l++)
         init_lane(ps, l);

@@ -35,9 +35,9 @@ struct weir_ps_lane *weir_ps_lane_init(struct weir_arena *arena, const struct we
     return lane;
 }
 
-static bool same_incarnation(const uint64_t *known, const struct weir_hello *hello, const char **reason)
+static bool same_incarnation(uint64_t known, uint64_t said, const char **reason)
 {
-    if (known[hello->index] == hello->incarnation)
+    if (known == said)
         return true;
     *reason = "another process than the one that the view names: it was restarted, or the address is used twice";
     return false;
@@ -60,14 +60,15 @@ bool weir_ps_lane_admit(const struct weir_ps_lane *lane, const struct weir_hello
     switch (hello->role) {
     case WEIR_NODE_WORKER:
         *peer = hello->index;
-        return hello->index < config->workers && same_incarnation(config->worker_incarnations, hello, reason);
+        return hello->index < config->workers &&
+               same_incarnation(config->worker_incarnations[hello->index], hello->incarnation, reason);
     case WEIR_NODE_PS:
         *peer = config->workers + hello->index;
         return hello->index < servers && hello->index != config->self &&
-               same_incarnation(config->server_incarnations, hello, reason);
+               same_incarnation(config->server_incarnations[hello->index], hello->incarnation, reason);
     case WEIR_NODE_CHIEF:
         *peer = config->workers + servers;
-        return true;
+        return same_incarnation(config->chief_incarnation, hello->incarnation, reason);
     default:
         *reason = "as many observers as this server takes are there already";
         for (*peer = config->workers + servers + 1; *peer < lane->peers; ++*peer)
@@ -237,9 +238,11 @@ static void on_message(struct weir_ps_lane *lane, const struct weir_event *event
     default:
         weir_actions_release(actions, event->payload);
     }
-    if (event->body->type == WEIR_SEAL && holds_record(lane))
+    bool from_worker = event->peer < lane->config.workers;
+    bool from_server = !from_worker && event->peer < lane->config.workers + lane->config.layout.servers;
+    if (event->body->type == WEIR_SEAL && holds_record(lane) && from_worker)
         tell_recorder(WEIR_ON_SEAL, event, actions);
-    else if (event->body->type == WEIR_PARTIAL && holds_record(lane))
+    else if (event->body->type == WEIR_PARTIAL && holds_record(lane) && from_server)
         tell_recorder(WEIR_ON_PARTIAL, event, actions);
     else if (event->body->type == WEIR_FETCH)
         on_fetch(lane, event, actions);

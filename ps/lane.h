@@ -36,6 +36,7 @@ struct weir_ps_lane_config {
     uint64_t patience_ns;
     const uint64_t *worker_incarnations; /* by worker: of the view. Another one's Hello is refused */
     const uint64_t *server_incarnations; /* by server */
+    uint64_t chief_incarnation;
 };
 
 /* Contributions that a peer may have asked for and not got yet. */

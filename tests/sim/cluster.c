@@ -131,6 +131,7 @@ static void build_server_lanes(struct sim *sim, uint32_t process)
             .patience_ns = 5000 * MS,
             .worker_incarnations = incarnations + 1 + config->servers,
             .server_incarnations = incarnations + 1,
+            .chief_incarnation = incarnations[0],
         };
         uint32_t a = add_actor(sim, ACTOR_LANE, process, l, config->workers + config->servers + 2,
                                weir_ps_lane_actions_max(&lane));
