@@ -253,6 +253,11 @@ static void on_heartbeat(struct weir_chief *chief, uint32_t m, const struct weir
     member->heartbeat.error = member->heartbeat.waiting = member->heartbeat.numerics = "";
     if (heartbeat->leaving) {
         member->left = true;
+        if (chief->state < WEIR_CHIEF_FINISHING) {
+            char text[600];
+            snprintf(text, sizeof text, "%s left before the job was over", chief->config.members[m].name);
+            weir_chief_fail(chief, text, event->now_ns, actions);
+        }
         try_leave(chief, event->now_ns, actions);
     } else if (heartbeat->error[0]) {
         weir_chief_fail(chief, heartbeat->error, event->now_ns, actions);
@@ -265,7 +270,10 @@ static void on_control_message(struct weir_chief *chief, const struct weir_event
     if (peer >= chief->member_count) {
         bool *observer = &chief->observers[peer - chief->member_count - chief->stream_count];
         if (event->body->type != WEIR_HELLO || *observer) {
-            weir_actions_add(actions, WEIR_DO_CLOSE)->peer = peer;
+            struct weir_action *action = weir_actions_add(actions, WEIR_DO_CLOSE);
+            action->peer = peer;
+            action->text = event->body->type == WEIR_HELLO ? "a second Hello on one stream"
+                                                           : "an observer says nothing but Hello to the chief";
             *observer = false;
             return;
         }
