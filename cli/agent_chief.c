@@ -410,6 +410,7 @@ static void make_core(struct agent_chief *chief)
         .heartbeat_ns = job->heartbeat_ms * WEIR_NS_PER_MS,
         .observers = OBSERVERS,
     };
+    config.hello.address = process->chief.address;
     chief->actor = (struct weir_actor){
         .name = "chief",
         .core = weir_chief_init(&chief->arena, &config),
