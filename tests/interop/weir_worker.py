@@ -3,11 +3,15 @@
 Its replicas are sent one by one (level 0 of the sum tree), a whole step at a time; a real worker sends the largest
 nodes that it can make, chunk by chunk, while it still computes.
 """
+import collections
 import os
 import random
 import threading
 
 from weir_client import Client, Model, places, wire
+
+
+CREDIT = 2  # chunks that may be on their way beyond the lowest that is not covered: few, so that tests come to it
 
 
 class Worker(Client):
@@ -18,6 +22,7 @@ class Worker(Client):
         self.samples = samples
         self.heartbeats_end = threading.Event()
         self.lanes = {}
+        self.covered = collections.defaultdict(lambda: -1)  # by chunk: the newest step whose sum is complete
         self.record = None
 
     def __exit__(self, *args):
@@ -68,10 +73,13 @@ class Worker(Client):
         name, body, payload = stream.receive()
         if name == "weights":
             self.model.keep(body, payload)
+            self.covered[body.chunk] = max(self.covered[body.chunk], body.version - 1)
+        elif name == "covered":
+            self.covered[body.chunk] = max(self.covered[body.chunk], body.step)
         elif name == "record":
             self.record = wire.Record()
             self.record.CopyFrom(body)
-        elif name != "covered":  # says that a contribution need not be sent again, which this worker never does
+        else:
             raise AssertionError(f"{name} came: {body}")
 
     def take_record(self, step):
@@ -80,9 +88,14 @@ class Worker(Client):
         return self.record
 
     def contribute(self, step, replica, flat):
-        """The gradient of a replica, chunk by chunk, last layer first."""
+        """The gradient of a replica, chunk by chunk, last layer first, as far as credit goes."""
         for place, chunks in places(self.view).items():
-            for chunk in reversed(chunks):
+            order, lowest = chunks[::-1], 0
+            for position, chunk in enumerate(order):
+                while position >= lowest + CREDIT:
+                    self.take_one(self.lanes[place])
+                    while lowest < position and self.covered[order[lowest]] >= step:
+                        lowest += 1
                 self.lanes[place].send(flat[self.model.span(chunk)].tobytes(), contribution=wire.Contribution(
                     generation=self.view.generation, step=step, chunk=chunk, level=0, index=replica))
 
