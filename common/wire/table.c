@@ -34,7 +34,8 @@
 #define ROLE(s, n, m) ENUM(s, n, m, 1, WEIR_NODE_ROLES, 1)
 #define TABLE(s, rows)                                                                                                 \
     {                                                                                                                  \
-        .name = #s + 5, .bytes = sizeof(struct s), .fields = rows, .field_count = sizeof rows / sizeof rows[0]         \
+        .name = &#s[sizeof "weir_" - 1], .bytes = sizeof(struct s), .fields = rows,                                    \
+        .field_count = sizeof rows / sizeof rows[0]                                                                    \
     }
 
 static const struct weir_wire_field chain_fields[] = {
