@@ -1,295 +1,308 @@
-#include "wire/wire.h"
-
 #include <assert.h>
-#include <stdlib.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "wire/reader.h"
-#include "wire/table.h"
+#include "wire/body.h"
+#include "wire/fields.h"
 
-#define BLOCK_BYTES ((size_t)1024)
-
-/* Memory of one frame: blocks in a list, freed together. */
-struct block {
-    struct block *next;
-    size_t used, size;
-    _Alignas(8) char bytes[];
+struct reading {
+    struct weir_wire_store *store;
+    struct weir_error *err;
+    bool wrong; /* then err says why: the first cause counts, later ones are not told */
 };
 
-static void *arena_take(struct block **arena, size_t bytes)
+#define COPY(field) to->field = from->field
+#define TEXT(field, max) to->field = text(r, #field, from->field, max)
+
+static void refuse(struct reading *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void refuse(struct reading *r, const char *format, ...)
 {
-    bytes = (bytes + 7) / 8 * 8;
-    struct block *block = *arena;
-    if (!block || block->size - block->used < bytes) {
-        size_t size = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
-        block = weir_alloc(1, sizeof *block + size, "a received message's fields");
-        block->size = size;
-        block->next = *arena;
-        *arena = block;
+    if (r->wrong)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(r->err->text, sizeof r->err->text, format, args);
+    va_end(args);
+    r->wrong = true;
+}
+
+static const char *text(struct reading *r, const char *name, const char *from, size_t max)
+{
+    size_t bytes = strlen(from);
+    if (bytes > max)
+        refuse(r, "%s: %zu bytes, where at most %zu are allowed", name, bytes, max);
+    return from;
+}
+
+static int one_of(struct reading *r, const char *name, int value, int low, int high)
+{
+    if (value < low || value > high)
+        refuse(r, "%s: %d is none of its values (%d to %d)", name, value, low, high);
+    return value;
+}
+
+static enum weir_node_role role(struct reading *r, const char *name, Weir__Role value)
+{
+    return (enum weir_node_role)(one_of(r, name, (int)value, 1, WEIR_NODE_ROLES) - 1);
+}
+
+static void metrics(struct reading *r, const double *from, size_t count, double *to)
+{
+    memset(to, 0, WEIR_METRIC_SUMS * sizeof *to);
+    if (count > WEIR_METRIC_SUMS)
+        refuse(r, "metrics: %zu elements, where at most %d are allowed", count, WEIR_METRIC_SUMS);
+    else if (count)
+        memcpy(to, from, count * sizeof *to);
+}
+
+/* Room for a list in C's form; NULL (and perhaps refused) if there is nothing to put in. */
+static void *list(struct reading *r, size_t count, size_t size)
+{
+    if (!count)
+        return NULL;
+    void *elements = count <= SIZE_MAX / size ? weir_wire_store_take(r->store, count * size) : NULL;
+    if (!elements)
+        refuse(r, "its fields would take too much memory");
+    return elements;
+}
+
+static struct weir_chain chain(const Weir__Chain *from)
+{
+    struct weir_chain chain = {0}, *to = &chain;
+    if (from)
+        WEIR_WIRE_CHAIN(COPY);
+    return chain;
+}
+
+static void read_totals(struct reading *r, const Weir__Totals *from, struct weir_totals *to)
+{
+    if (!from)
+        return;
+    WEIR_WIRE_TOTALS(COPY);
+    metrics(r, from->metrics, from->n_metrics, to->metrics);
+}
+
+static void read_held(const Weir__Held *from, struct weir_held *to)
+{
+    WEIR_WIRE_HELD(COPY);
+    to->chain = chain(from->chain);
+}
+
+static void read_hello(struct reading *r, const Weir__Hello *from, struct weir_hello *to)
+{
+    WEIR_WIRE_HELLO(COPY);
+    WEIR_WIRE_HELLO_TEXTS(TEXT);
+    to->role = role(r, "role", from->role);
+    to->has_record = from->record != NULL;
+    if (from->record) {
+        to->record_step = from->record->step;
+        to->record_round = from->record->round;
     }
-    void *taken = block->bytes + block->used;
-    block->used += bytes;
-    return taken;
+    struct weir_held *held = list(r, from->n_held, sizeof *held);
+    for (size_t i = 0; held && i < from->n_held; i++)
+        read_held(from->held[i], &held[i]);
+    to->held = held;
+    to->held_count = held ? from->n_held : 0;
 }
 
-static void arena_free(struct block *arena)
+static void read_node(struct reading *r, const Weir__ViewNode *from, struct weir_view_node *to)
 {
-    while (arena) {
-        struct block *next = arena->next;
-        free(arena);
-        arena = next;
+    WEIR_WIRE_VIEW_NODE(COPY);
+    WEIR_WIRE_VIEW_NODE_TEXTS(TEXT);
+    to->role = role(r, "role of a node", from->role);
+}
+
+static void read_chunk(const Weir__ViewChunk *from, struct weir_view_chunk *to)
+{
+    WEIR_WIRE_VIEW_CHUNK(COPY);
+    to->chain = chain(from->chain);
+}
+
+static void read_variable(struct reading *r, const Weir__ViewVariable *from, struct weir_view_variable *to)
+{
+    WEIR_WIRE_VIEW_VARIABLE(COPY);
+    WEIR_WIRE_VIEW_VARIABLE_TEXTS(TEXT);
+    if (from->n_shape > WEIR_WIRE_DIMS_MAX)
+        refuse(r, "shape of %.100s: %zu dimensions, where at most %d are allowed", from->name, from->n_shape,
+               WEIR_WIRE_DIMS_MAX);
+    to->shape = from->shape;
+    to->dims = from->n_shape;
+}
+
+static void read_view_lists(struct reading *r, const Weir__View *from, struct weir_view *to)
+{
+    struct weir_view_node *nodes = list(r, from->n_nodes, sizeof *nodes);
+    for (size_t i = 0; nodes && i < from->n_nodes; i++)
+        read_node(r, from->nodes[i], &nodes[i]);
+    struct weir_view_chunk *chunks = list(r, from->n_chunks, sizeof *chunks);
+    for (size_t i = 0; chunks && i < from->n_chunks; i++)
+        read_chunk(from->chunks[i], &chunks[i]);
+    struct weir_view_variable *variables = list(r, from->n_variables, sizeof *variables);
+    for (size_t i = 0; variables && i < from->n_variables; i++)
+        read_variable(r, from->variables[i], &variables[i]);
+    to->nodes = nodes;
+    to->node_count = from->n_nodes;
+    to->chunks = chunks;
+    to->chunk_count = from->n_chunks;
+    to->variables = variables;
+    to->variable_count = from->n_variables;
+}
+
+static void read_view(struct reading *r, const Weir__View *from, struct weir_view *to)
+{
+    WEIR_WIRE_VIEW(COPY);
+    WEIR_WIRE_VIEW_TEXTS(TEXT);
+    to->state = (enum weir_view_state)one_of(r, "state", (int)from->state, WEIR_VIEW_RUNNING, WEIR_VIEW_FAILED);
+    read_view_lists(r, from, to);
+    if (from->n_hosts != from->replicas)
+        refuse(r, "hosts: %zu elements, but there are %u replicas", from->n_hosts, from->replicas);
+    to->hosts = from->hosts;
+    for (size_t i = 0; i < from->n_slots; i++)
+        text(r, "slots", from->slots[i], WEIR_WIRE_SLOT_BYTES);
+    to->slots = (const char *const *)from->slots;
+    to->slot_count = from->n_slots;
+}
+
+static void read_heartbeat(struct reading *r, const Weir__Heartbeat *from, struct weir_heartbeat *to)
+{
+    WEIR_WIRE_HEARTBEAT(COPY);
+    WEIR_WIRE_HEARTBEAT_TEXTS(TEXT);
+}
+
+static void read_refused(struct reading *r, const Weir__Refused *from, struct weir_refused *to)
+{
+    WEIR_WIRE_REFUSED_TEXTS(TEXT);
+}
+
+static void read_contribution(struct reading *r, const Weir__Contribution *from, struct weir_contribution *to)
+{
+    (void)r;
+    WEIR_WIRE_CONTRIBUTION(COPY);
+}
+
+static void read_seal(struct reading *r, const Weir__Seal *from, struct weir_seal *to)
+{
+    WEIR_WIRE_SEAL(COPY);
+    metrics(r, from->metrics, from->n_metrics, to->metrics);
+}
+
+static void read_fetch(struct reading *r, const Weir__Fetch *from, struct weir_fetch *to)
+{
+    (void)r;
+    WEIR_WIRE_FETCH(COPY);
+}
+
+static void read_covered(struct reading *r, const Weir__Covered *from, struct weir_covered *to)
+{
+    (void)r;
+    WEIR_WIRE_COVERED(COPY);
+}
+
+static void read_weights(struct reading *r, const Weir__Weights *from, struct weir_weights *to)
+{
+    (void)r;
+    WEIR_WIRE_WEIGHTS(COPY);
+    to->chain = chain(from->chain);
+}
+
+static void read_gone(struct reading *r, const Weir__Gone *from, struct weir_gone *to)
+{
+    (void)r;
+    WEIR_WIRE_GONE(COPY);
+}
+
+static void read_partial(struct reading *r, const Weir__Partial *from, struct weir_partial *to)
+{
+    (void)r;
+    WEIR_WIRE_PARTIAL(COPY);
+    to->squares = from->squares;
+    to->square_count = from->n_squares;
+}
+
+static void read_record(struct reading *r, const Weir__Record *from, struct weir_record *to)
+{
+    WEIR_WIRE_RECORD(COPY);
+    to->order = (enum weir_order)one_of(r, "order", (int)from->order, WEIR_ORDER_TRAIN, WEIR_ORDER_STOP);
+    to->norms = from->norms;
+    to->norm_count = from->n_norms;
+    read_totals(r, from->train, &to->train);
+    read_totals(r, from->validation, &to->validation);
+    read_totals(r, from->last_train, &to->last_train);
+    read_totals(r, from->last_validation, &to->last_validation);
+}
+
+#define BODY(type, body)                                                                                               \
+    case type:                                                                                                         \
+        read_##body(r, from, &to->body);                                                                               \
+        return
+
+/* `from` is of the type that to->type says. */
+static void read_message(struct reading *r, const void *from, struct weir_message_body *to)
+{
+    switch (to->type) {
+        BODY(WEIR_HELLO, hello);
+        BODY(WEIR_VIEW, view);
+        BODY(WEIR_HEARTBEAT, heartbeat);
+        BODY(WEIR_REFUSED, refused);
+        BODY(WEIR_CONTRIBUTION, contribution);
+        BODY(WEIR_SEAL, seal);
+        BODY(WEIR_FETCH, fetch);
+        BODY(WEIR_COVERED, covered);
+        BODY(WEIR_WEIGHTS, weights);
+        BODY(WEIR_GONE, gone);
+        BODY(WEIR_PARTIAL, partial);
+        BODY(WEIR_RECORD, record);
+    case WEIR_MESSAGE_TYPES:
+        break;
     }
+    assert(!"weir.proto has a body that message.h has not");
 }
 
-static const struct weir_wire_field *find_field(const struct weir_wire_table *table, uint32_t number)
+static void *take(void *store, size_t bytes)
 {
-    for (size_t i = 0; i < table->field_count; i++)
-        if (table->fields[i].number == number)
-            return &table->fields[i];
-    return NULL;
+    return weir_wire_store_take(store, bytes);
 }
 
-static bool is_list(const struct weir_wire_field *field)
+/* All goes at once, with the store. */
+static void leave(void *store, void *memory)
 {
-    return field->kind == WEIR_WIRE_LIST || field->kind == WEIR_WIRE_SIZED;
+    (void)store;
+    (void)memory;
 }
 
-/* What kind of value a field's tag announces; packed numbers are told from the wire type. */
-static uint8_t value_kind(const struct weir_wire_field *field)
+const ProtobufCFieldDescriptor *weir_wire_find_body(uint32_t number)
 {
-    if (field->kind == WEIR_WIRE_ARRAY)
-        return WEIR_WIRE_DOUBLE;
-    return is_list(field) ? field->element : field->kind;
+    const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(&weir__frame__descriptor, number);
+    return field && field->type == PROTOBUF_C_TYPE_MESSAGE ? field : NULL;
 }
 
-static enum weir_wire_type wire_type(uint8_t kind)
+static size_t memory_budget(size_t body_bytes)
 {
-    if (kind == WEIR_WIRE_DOUBLE)
-        return WEIR_WIRE_FIXED64;
-    return kind == WEIR_WIRE_STRING || kind == WEIR_WIRE_PART ? WEIR_WIRE_BYTES : WEIR_WIRE_VARINT;
+    size_t bytes = WEIR_WIRE_MEMORY_LEAST + WEIR_WIRE_MEMORY_RATIO * body_bytes;
+    return bytes < WEIR_WIRE_MEMORY_MAX ? bytes : WEIR_WIRE_MEMORY_MAX;
 }
 
-static bool read_number(struct weir_wire_reader *r, uint8_t kind, uint64_t *value, struct weir_error *err)
+bool weir_wire_read_body(const ProtobufCFieldDescriptor *field, const uint8_t *bytes, size_t count,
+                         struct weir_wire_frame *frame, struct weir_error *err)
 {
-    if (kind == WEIR_WIRE_DOUBLE)
-        return weir_wire_read_fixed64(r, value, err);
-    if (!weir_wire_read_varint(r, value, err))
-        return false;
-    if (kind == WEIR_WIRE_U32 && *value > UINT32_MAX)
-        return weir_error_set(err, "%llu does not fit in 32 bits", (unsigned long long)*value);
-    return true;
-}
-
-static void store_number(char *at, uint8_t kind, uint64_t value)
-{
-    uint32_t narrow = (uint32_t)value;
-    if (kind == WEIR_WIRE_U32 || kind == WEIR_WIRE_ENUM)
-        memcpy(at, &narrow, sizeof narrow);
-    else if (kind == WEIR_WIRE_BOOL)
-        *(bool *)at = value != 0;
-    else
-        memcpy(at, &value, sizeof value);
-}
-
-static bool check_enum(const struct weir_wire_field *field, uint64_t value, struct weir_error *err)
-{
-    if (value >= field->low && value <= field->high)
-        return true;
-    return weir_error_set(err, "%llu is none of its values (%u to %u)", (unsigned long long)value, field->low,
-                          field->high);
-}
-
-/* First walk over a message: how many elements its lists have, so that each is allocated once, at its size. */
-static bool count_elements(const struct weir_wire_table *table, struct weir_wire_reader r, size_t *counts,
-                           struct weir_error *err)
-{
-    while (r.at < r.end) {
-        uint32_t number;
-        enum weir_wire_type type;
-        if (!weir_wire_read_tag(&r, &number, &type, err))
-            return false;
-        const struct weir_wire_field *field = find_field(table, number);
-        struct weir_wire_reader value;
-        if (!weir_wire_read_value(&r, type, &value, err))
-            return field ? weir_error_wrap(err, "%s", field->name) : false;
-        if (!field || !(is_list(field) || field->kind == WEIR_WIRE_ARRAY))
-            continue;
-        size_t *count = &counts[field - table->fields];
-        enum weir_wire_type single = wire_type(value_kind(field));
-        if (type == WEIR_WIRE_BYTES && single == WEIR_WIRE_FIXED64)
-            *count += (size_t)(value.end - value.at) / 8;
-        else if (type == WEIR_WIRE_BYTES && single == WEIR_WIRE_VARINT)
-            *count += weir_wire_count_varints(value);
-        else
-            *count += 1;
-        if (field->max && *count > field->max)
-            return weir_error_set(err, "%s: more than %u elements", field->name, field->max);
-    }
-    return true;
-}
-
-static bool read_message(const struct weir_wire_table *table, struct weir_wire_reader r, char *base,
-                         struct block **arena, struct weir_error *err);
-
-static bool read_string(const struct weir_wire_field *field, struct weir_wire_reader value, char *at,
-                        struct block **arena, struct weir_error *err)
-{
-    size_t bytes = (size_t)(value.end - value.at);
-    if (field->kind == WEIR_WIRE_STRING && bytes > field->max)
-        return weir_error_set(err, "%zu bytes, where at most %u are allowed", bytes, field->max);
-    if (bytes && memchr(value.at, 0, bytes))
-        return weir_error_set(err, "a zero byte in a text");
-    char *text = arena_take(arena, bytes + 1);
-    if (bytes)
-        memcpy(text, value.at, bytes);
-    text[bytes] = 0;
-    memcpy(at, &text, sizeof text);
-    return true;
-}
-
-/* One value of `field` to `at`. */
-static bool read_one(const struct weir_wire_field *field, struct weir_wire_reader *value, char *at,
-                     struct block **arena, struct weir_error *err)
-{
-    uint8_t kind = value_kind(field);
-    if (kind == WEIR_WIRE_STRING)
-        return read_string(field, *value, at, arena, err);
-    if (kind == WEIR_WIRE_PART)
-        return read_message(field->part, *value, at, arena, err);
-    uint64_t number;
-    if (!read_number(value, kind, &number, err))
-        return false;
-    if (kind == WEIR_WIRE_ENUM) {
-        if (!check_enum(field, number, err))
-            return false;
-        number -= field->bias;
-    }
-    store_number(at, kind, number);
-    return true;
-}
-
-/* Elements of a list or an array, packed or one by one. `filled` counts on. */
-static bool read_elements(const struct weir_wire_field *field, enum weir_wire_type type, struct weir_wire_reader value,
-                          char *base, size_t *filled, struct block **arena, struct weir_error *err)
-{
-    char *elements = base + field->offset;
-    size_t step = sizeof(double);
-    if (field->kind != WEIR_WIRE_ARRAY) {
-        memcpy(&elements, base + field->offset, sizeof elements);
-        step = weir_wire_element_bytes(field);
-    }
-    bool packed = type == WEIR_WIRE_BYTES && wire_type(value_kind(field)) != WEIR_WIRE_BYTES;
-    do {
-        if (packed && value.at == value.end)
-            return true;
-        if (!read_one(field, &value, elements + *filled * step, arena, err))
-            return weir_error_wrap(err, "[%zu]", *filled);
-        ++*filled;
-    } while (packed);
-    return true;
-}
-
-static bool read_field(const struct weir_wire_field *field, enum weir_wire_type type, struct weir_wire_reader value,
-                       char *base, size_t *filled, struct block **arena, struct weir_error *err)
-{
-    bool many = is_list(field) || field->kind == WEIR_WIRE_ARRAY;
-    if (type != wire_type(value_kind(field)) && !(many && type == WEIR_WIRE_BYTES))
-        return weir_error_set(err, "wire type %d does not suit it", (int)type);
-    if (many)
-        return read_elements(field, type, value, base, filled, arena, err);
-    if (field->kind == WEIR_WIRE_PART && field->count)
-        *(bool *)(base + field->count) = true;
-    return read_one(field, &value, base + field->offset, arena, err);
-}
-
-/* What an absent field means, where it isn't zero bytes: "" for a text, room for lists. */
-static void prepare(const struct weir_wire_table *table, char *base, const size_t *counts, struct block **arena)
-{
-    static const char empty[] = "";
-    for (size_t i = 0; i < table->field_count; i++) {
-        const struct weir_wire_field *field = &table->fields[i];
-        const char *text = empty;
-        if (field->kind == WEIR_WIRE_STRING)
-            memcpy(base + field->offset, &text, sizeof text);
-        if (field->kind == WEIR_WIRE_PART) {
-            const size_t none[WEIR_WIRE_FIELDS_MAX] = {0};
-            prepare(field->part, base + field->offset, none, arena);
-        }
-        if (!is_list(field) || !counts[i])
-            continue;
-        void *elements = arena_take(arena, counts[i] * weir_wire_element_bytes(field));
-        memcpy(base + field->offset, &elements, sizeof elements);
-        if (field->kind == WEIR_WIRE_LIST)
-            memcpy(base + field->count, &counts[i], sizeof counts[i]);
-    }
-}
-
-/* Absent enumerations are their zero, which none allows; lists with a count of their own must agree with it. */
-static bool check_message(const struct weir_wire_table *table, const char *base, const size_t *counts, uint32_t seen,
-                          struct weir_error *err)
-{
-    for (size_t i = 0; i < table->field_count; i++) {
-        const struct weir_wire_field *field = &table->fields[i];
-        if (field->kind == WEIR_WIRE_ENUM && !(seen & 1u << i) && !check_enum(field, 0, err))
-            return weir_error_wrap(err, "%s", field->name);
-        if (field->kind != WEIR_WIRE_SIZED)
-            continue;
-        uint32_t count;
-        memcpy(&count, base + field->count, sizeof count);
-        if (count != counts[i])
-            return weir_error_set(err, "%s: %zu elements, but %u are announced", field->name, counts[i], count);
-    }
-    return true;
-}
-
-/* `base` is zeroed. Nesting is as deep as the tables, never deeper by what the bytes say. */
-static bool read_message(const struct weir_wire_table *table, struct weir_wire_reader r, char *base,
-                         struct block **arena, struct weir_error *err)
-{
-    size_t counts[WEIR_WIRE_FIELDS_MAX] = {0}, filled[WEIR_WIRE_FIELDS_MAX] = {0};
-    uint32_t seen = 0;
-    assert(table->field_count <= WEIR_WIRE_FIELDS_MAX);
-    if (!count_elements(table, r, counts, err))
-        return false;
-    prepare(table, base, counts, arena);
-    while (r.at < r.end) {
-        uint32_t number;
-        enum weir_wire_type type;
-        struct weir_wire_reader value;
-        if (!weir_wire_read_tag(&r, &number, &type, err) || !weir_wire_read_value(&r, type, &value, err))
-            return false;
-        const struct weir_wire_field *field = find_field(table, number);
-        if (!field)
-            continue;
-        size_t i = (size_t)(field - table->fields);
-        if (!read_field(field, type, value, base, &filled[i], arena, err))
-            return weir_error_wrap(err, "%s", field->name);
-        seen |= 1u << i;
-    }
-    for (size_t i = 0; i < table->field_count; i++)
-        assert(filled[i] == counts[i]);
-    return check_message(table, base, counts, seen, err);
-}
-
-bool weir_wire_read_body(uint32_t type, struct weir_wire_reader reader, struct weir_wire_frame *frame,
-                         struct weir_error *err)
-{
-    const struct weir_wire_table *table = weir_wire_table(type);
-    struct block *arena = NULL;
+    ProtobufCAllocator allocator = {.alloc = take, .free = leave, .allocator_data = &frame->store};
+    struct reading r = {.store = &frame->store, .err = err};
+    weir_wire_store_init(&frame->store, memory_budget(count));
     memset(&frame->body, 0, sizeof frame->body);
-    frame->body.type = (enum weir_message_type)type;
-    char *base = (char *)&frame->body + offsetof(struct weir_message_body, hello);
-    if (!read_message(table, reader, base, &arena, err)) {
-        arena_free(arena);
-        return weir_error_wrap(err, "%s", table->name);
-    }
-    frame->storage = arena;
-    return true;
+    frame->body.type = (enum weir_message_type)field->id;
+    const void *message = protobuf_c_message_unpack(field->descriptor, &allocator, count, bytes);
+    if (message)
+        read_message(&r, message, &frame->body);
+    else
+        refuse(&r, "torn, or not what proto/weir.proto says, or more fields than %zu bytes are worth", count);
+    if (!r.wrong)
+        return true;
+    weir_wire_store_free(&frame->store);
+    return weir_error_wrap(err, "%s", field->name);
 }
 
 void weir_wire_frame_free(struct weir_wire_frame *frame)
 {
-    arena_free(frame->storage);
-    frame->storage = NULL;
+    weir_wire_store_free(&frame->store);
 }

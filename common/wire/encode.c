@@ -1,224 +1,316 @@
 #include "wire/wire.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "wire/table.h"
+#include "wire/fields.h"
+#include "wire/store.h"
 
-/* One walk serves to measure (`out` NULL) and to write, so the two can't disagree. */
-struct writer {
-    uint8_t *out;
-    size_t bytes;
+#define VARINT_BYTES 10
+#define PAYLOAD_TAG (15u << 3 | 2)
+
+#define COPY(field) to->field = from->field
+#define TEXT(field, max) to->field = text(store, from->field, max)
+
+/* A text longer than the reader takes is cut, before a character: better a short reason than none. protobuf-c's
+ * structures have no const; packing only reads them. */
+static char *text(struct weir_wire_store *store, const char *from, size_t max)
+{
+    size_t bytes = from ? strlen(from) : 0;
+    if (bytes <= max)
+        return (char *)from;
+    for (bytes = max; bytes && ((unsigned char)from[bytes] & 0xc0) == 0x80;)
+        bytes--;
+    char *cut = weir_wire_store_take(store, bytes + 1);
+    memcpy(cut, from, bytes);
+    cut[bytes] = 0;
+    return cut;
+}
+
+/* protobuf-c leaves out a double that equals 0, so -0.0, too. But bits count here: that one goes as a field that the
+ * structure doesn't know. */
+static void keep_minus_zeros(struct weir_wire_store *store, ProtobufCMessage *message)
+{
+    static const uint8_t minus_zero[8] = {[7] = 0x80};
+    const ProtobufCMessageDescriptor *descriptor = message->descriptor;
+    for (unsigned i = 0; i < descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
+        if (field->type != PROTOBUF_C_TYPE_DOUBLE || field->label == PROTOBUF_C_LABEL_REPEATED ||
+            memcmp((char *)message + field->offset, minus_zero, sizeof minus_zero) != 0)
+            continue;
+        if (!message->unknown_fields)
+            message->unknown_fields =
+                weir_wire_store_take(store, descriptor->n_fields * sizeof *message->unknown_fields);
+        message->unknown_fields[message->n_unknown_fields++] = (ProtobufCMessageUnknownField){
+            .tag = field->id,
+            .wire_type = PROTOBUF_C_WIRE_TYPE_64BIT,
+            .len = sizeof minus_zero,
+            .data = (uint8_t *)minus_zero,
+        };
+    }
+}
+
+/* Zeros at the end need not be sent. */
+static size_t metric_count(const double *metrics)
+{
+    const double zero = 0;
+    size_t count = WEIR_METRIC_SUMS;
+    while (count && memcmp(&metrics[count - 1], &zero, sizeof zero) == 0)
+        count--;
+    return count;
+}
+
+static Weir__Chain *make_chain(struct weir_wire_store *store, const struct weir_chain *from)
+{
+    Weir__Chain *to = weir_wire_store_take(store, sizeof *to);
+    weir__chain__init(to);
+    WEIR_WIRE_CHAIN(COPY);
+    return to;
+}
+
+static Weir__Totals *make_totals(struct weir_wire_store *store, const struct weir_totals *from)
+{
+    Weir__Totals *to = weir_wire_store_take(store, sizeof *to);
+    weir__totals__init(to);
+    WEIR_WIRE_TOTALS(COPY);
+    to->metrics = (double *)from->metrics;
+    to->n_metrics = metric_count(from->metrics);
+    keep_minus_zeros(store, &to->base);
+    return to;
+}
+
+static Weir__Held *make_held(struct weir_wire_store *store, const struct weir_held *from)
+{
+    Weir__Held *to = weir_wire_store_take(store, sizeof *to);
+    weir__held__init(to);
+    WEIR_WIRE_HELD(COPY);
+    to->chain = make_chain(store, &from->chain);
+    return to;
+}
+
+static void put_hello(struct weir_wire_store *store, const struct weir_hello *from, Weir__Hello *to)
+{
+    weir__hello__init(to);
+    WEIR_WIRE_HELLO(COPY);
+    WEIR_WIRE_HELLO_TEXTS(TEXT);
+    to->role = (Weir__Role)(from->role + 1);
+    if (from->has_record) {
+        to->record = weir_wire_store_take(store, sizeof *to->record);
+        weir__record_name__init(to->record);
+        to->record->step = from->record_step;
+        to->record->round = from->record_round;
+    }
+    to->n_held = from->held_count;
+    to->held = weir_wire_store_take(store, to->n_held * sizeof(Weir__Held *));
+    for (size_t i = 0; i < to->n_held; i++)
+        to->held[i] = make_held(store, &from->held[i]);
+}
+
+static Weir__ViewNode *make_node(struct weir_wire_store *store, const struct weir_view_node *from)
+{
+    Weir__ViewNode *to = weir_wire_store_take(store, sizeof *to);
+    weir__view_node__init(to);
+    WEIR_WIRE_VIEW_NODE(COPY);
+    WEIR_WIRE_VIEW_NODE_TEXTS(TEXT);
+    to->role = (Weir__Role)(from->role + 1);
+    return to;
+}
+
+static Weir__ViewChunk *make_chunk(struct weir_wire_store *store, const struct weir_view_chunk *from)
+{
+    Weir__ViewChunk *to = weir_wire_store_take(store, sizeof *to);
+    weir__view_chunk__init(to);
+    WEIR_WIRE_VIEW_CHUNK(COPY);
+    to->chain = make_chain(store, &from->chain);
+    return to;
+}
+
+static Weir__ViewVariable *make_variable(struct weir_wire_store *store, const struct weir_view_variable *from)
+{
+    Weir__ViewVariable *to = weir_wire_store_take(store, sizeof *to);
+    weir__view_variable__init(to);
+    WEIR_WIRE_VIEW_VARIABLE(COPY);
+    WEIR_WIRE_VIEW_VARIABLE_TEXTS(TEXT);
+    to->shape = (uint64_t *)from->shape;
+    to->n_shape = from->dims;
+    return to;
+}
+
+static void put_view(struct weir_wire_store *store, const struct weir_view *from, Weir__View *to)
+{
+    weir__view__init(to);
+    WEIR_WIRE_VIEW(COPY);
+    WEIR_WIRE_VIEW_TEXTS(TEXT);
+    to->state = (Weir__ViewState)from->state;
+    to->n_nodes = from->node_count;
+    to->nodes = weir_wire_store_take(store, to->n_nodes * sizeof(Weir__ViewNode *));
+    for (size_t i = 0; i < to->n_nodes; i++)
+        to->nodes[i] = make_node(store, &from->nodes[i]);
+    to->n_chunks = from->chunk_count;
+    to->chunks = weir_wire_store_take(store, to->n_chunks * sizeof(Weir__ViewChunk *));
+    for (size_t i = 0; i < to->n_chunks; i++)
+        to->chunks[i] = make_chunk(store, &from->chunks[i]);
+    to->hosts = (uint32_t *)from->hosts;
+    to->n_hosts = from->hosts ? from->replicas : 0;
+    to->n_variables = from->variable_count;
+    to->variables = weir_wire_store_take(store, to->n_variables * sizeof(Weir__ViewVariable *));
+    for (size_t i = 0; i < to->n_variables; i++)
+        to->variables[i] = make_variable(store, &from->variables[i]);
+    to->n_slots = from->slot_count;
+    to->slots = weir_wire_store_take(store, to->n_slots * sizeof(char *));
+    for (size_t i = 0; i < to->n_slots; i++)
+        to->slots[i] = text(store, from->slots[i], WEIR_WIRE_SLOT_BYTES);
+}
+
+static void put_heartbeat(struct weir_wire_store *store, const struct weir_heartbeat *from, Weir__Heartbeat *to)
+{
+    weir__heartbeat__init(to);
+    WEIR_WIRE_HEARTBEAT(COPY);
+    WEIR_WIRE_HEARTBEAT_TEXTS(TEXT);
+    keep_minus_zeros(store, &to->base);
+}
+
+static void put_refused(struct weir_wire_store *store, const struct weir_refused *from, Weir__Refused *to)
+{
+    weir__refused__init(to);
+    WEIR_WIRE_REFUSED_TEXTS(TEXT);
+}
+
+static void put_contribution(struct weir_wire_store *store, const struct weir_contribution *from,
+                             Weir__Contribution *to)
+{
+    (void)store;
+    weir__contribution__init(to);
+    WEIR_WIRE_CONTRIBUTION(COPY);
+}
+
+static void put_seal(struct weir_wire_store *store, const struct weir_seal *from, Weir__Seal *to)
+{
+    weir__seal__init(to);
+    WEIR_WIRE_SEAL(COPY);
+    to->metrics = (double *)from->metrics;
+    to->n_metrics = metric_count(from->metrics);
+    keep_minus_zeros(store, &to->base);
+}
+
+static void put_fetch(struct weir_wire_store *store, const struct weir_fetch *from, Weir__Fetch *to)
+{
+    (void)store;
+    weir__fetch__init(to);
+    WEIR_WIRE_FETCH(COPY);
+}
+
+static void put_covered(struct weir_wire_store *store, const struct weir_covered *from, Weir__Covered *to)
+{
+    (void)store;
+    weir__covered__init(to);
+    WEIR_WIRE_COVERED(COPY);
+}
+
+static void put_weights(struct weir_wire_store *store, const struct weir_weights *from, Weir__Weights *to)
+{
+    weir__weights__init(to);
+    WEIR_WIRE_WEIGHTS(COPY);
+    to->chain = make_chain(store, &from->chain);
+}
+
+static void put_gone(struct weir_wire_store *store, const struct weir_gone *from, Weir__Gone *to)
+{
+    (void)store;
+    weir__gone__init(to);
+    WEIR_WIRE_GONE(COPY);
+}
+
+static void put_partial(struct weir_wire_store *store, const struct weir_partial *from, Weir__Partial *to)
+{
+    (void)store;
+    weir__partial__init(to);
+    WEIR_WIRE_PARTIAL(COPY);
+    to->squares = (double *)from->squares;
+    to->n_squares = from->square_count;
+}
+
+static void put_record(struct weir_wire_store *store, const struct weir_record *from, Weir__Record *to)
+{
+    weir__record__init(to);
+    WEIR_WIRE_RECORD(COPY);
+    to->order = (Weir__Order)from->order;
+    to->norms = (double *)from->norms;
+    to->n_norms = from->norm_count;
+    to->train = make_totals(store, &from->train);
+    to->validation = make_totals(store, &from->validation);
+    to->last_train = make_totals(store, &from->last_train);
+    to->last_validation = make_totals(store, &from->last_validation);
+    keep_minus_zeros(store, &to->base);
+}
+
+union message {
+    Weir__Hello hello;
+    Weir__View view;
+    Weir__Heartbeat heartbeat;
+    Weir__Refused refused;
+    Weir__Contribution contribution;
+    Weir__Seal seal;
+    Weir__Fetch fetch;
+    Weir__Covered covered;
+    Weir__Weights weights;
+    Weir__Gone gone;
+    Weir__Partial partial;
+    Weir__Record record;
 };
 
-static void put(struct writer *w, const void *bytes, size_t count)
+#define BODY(type, body)                                                                                               \
+    case type:                                                                                                         \
+        put_##body(store, &from->body, &to->body);                                                                     \
+        return
+
+static void put_body(struct weir_wire_store *store, const struct weir_message_body *from, union message *to)
 {
-    if (w->out)
-        memcpy(w->out + w->bytes, bytes, count);
-    w->bytes += count;
+    switch (from->type) {
+        BODY(WEIR_HELLO, hello);
+        BODY(WEIR_VIEW, view);
+        BODY(WEIR_HEARTBEAT, heartbeat);
+        BODY(WEIR_REFUSED, refused);
+        BODY(WEIR_CONTRIBUTION, contribution);
+        BODY(WEIR_SEAL, seal);
+        BODY(WEIR_FETCH, fetch);
+        BODY(WEIR_COVERED, covered);
+        BODY(WEIR_WEIGHTS, weights);
+        BODY(WEIR_GONE, gone);
+        BODY(WEIR_PARTIAL, partial);
+        BODY(WEIR_RECORD, record);
+    case WEIR_MESSAGE_TYPES:
+        break;
+    }
+    assert(!"a body of no type");
 }
 
-static void put_varint(struct writer *w, uint64_t value)
+static size_t put_varint(uint8_t *out, uint64_t value)
 {
-    uint8_t bytes[10];
     size_t count = 0;
-    do {
-        bytes[count++] = (uint8_t)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
-        value >>= 7;
-    } while (value);
-    put(w, bytes, count);
-}
-
-static void put_double(struct writer *w, uint64_t bits)
-{
-    uint8_t bytes[8];
-    for (int i = 0; i < 8; i++)
-        bytes[i] = (uint8_t)(bits >> (8 * i));
-    put(w, bytes, sizeof bytes);
-}
-
-static void put_tag(struct writer *w, uint32_t number, enum weir_wire_type type)
-{
-    put_varint(w, number << 3 | type);
-}
-
-static uint32_t load_u32(const void *at)
-{
-    uint32_t value;
-    memcpy(&value, at, sizeof value);
-    return value;
-}
-
-static uint64_t load_u64(const void *at)
-{
-    uint64_t value;
-    memcpy(&value, at, sizeof value);
-    return value;
-}
-
-static const char *load_pointer(const void *at)
-{
-    const char *value;
-    memcpy(&value, at, sizeof value);
-    return value;
-}
-
-static void put_fields(struct writer *w, const struct weir_wire_table *table, const char *base);
-
-static size_t measure(const struct weir_wire_table *table, const char *base)
-{
-    struct writer w = {0};
-    put_fields(&w, table, base);
-    return w.bytes;
-}
-
-static void put_part(struct writer *w, const struct weir_wire_field *field, const char *base, bool always)
-{
-    size_t bytes = measure(field->part, base);
-    if (!bytes && !always)
-        return;
-    put_tag(w, field->number, WEIR_WIRE_BYTES);
-    put_varint(w, bytes);
-    put_fields(w, field->part, base);
-}
-
-/* A text longer than the reader takes is cut: better a short reason than none. */
-static void put_string(struct writer *w, const struct weir_wire_field *field, const char *text, bool always)
-{
-    size_t bytes = text ? strlen(text) : 0;
-    if (field->kind == WEIR_WIRE_STRING && bytes > field->max)
-        bytes = field->max;
-    if (!bytes && !always)
-        return;
-    put_tag(w, field->number, WEIR_WIRE_BYTES);
-    put_varint(w, bytes);
-    put(w, text, bytes);
-}
-
-static void put_numbers(struct writer *w, uint8_t kind, const char *at, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (kind == WEIR_WIRE_U32)
-            put_varint(w, load_u32(at + i * sizeof(uint32_t)));
-        else if (kind == WEIR_WIRE_U64)
-            put_varint(w, load_u64(at + i * sizeof(uint64_t)));
-        else
-            put_double(w, load_u64(at + i * sizeof(double)));
-    }
-}
-
-/* Numbers in a row are packed, as proto3 has it. */
-static void put_packed(struct writer *w, const struct weir_wire_field *field, uint8_t kind, const char *at,
-                       size_t count)
-{
-    if (!count)
-        return;
-    struct writer size = {0};
-    put_numbers(&size, kind, at, count);
-    put_tag(w, field->number, WEIR_WIRE_BYTES);
-    put_varint(w, size.bytes);
-    put_numbers(w, kind, at, count);
-}
-
-static void put_list(struct writer *w, const struct weir_wire_field *field, const char *base)
-{
-    const char *at = load_pointer(base + field->offset);
-    size_t count = field->kind == WEIR_WIRE_SIZED ? load_u32(base + field->count) : load_u64(base + field->count);
-    if (field->element != WEIR_WIRE_PART && field->element != WEIR_WIRE_STRING) {
-        put_packed(w, field, field->element, at, count);
-        return;
-    }
-    size_t step = weir_wire_element_bytes(field);
-    for (size_t i = 0; i < count; i++) {
-        if (field->element == WEIR_WIRE_PART)
-            put_part(w, field, at + i * step, true);
-        else
-            put_string(w, field, load_pointer(at + i * step), true);
-    }
-}
-
-/* The array's zeros at the end need not be sent. -0.0 is no zero: bits count. */
-static void put_array(struct writer *w, const struct weir_wire_field *field, const char *at)
-{
-    size_t count = field->max;
-    while (count && load_u64(at + (count - 1) * sizeof(double)) == 0)
-        count--;
-    put_packed(w, field, WEIR_WIRE_DOUBLE, at, count);
-}
-
-static void put_number(struct writer *w, const struct weir_wire_field *field, uint64_t value)
-{
-    if (!value)
-        return;
-    put_tag(w, field->number, field->kind == WEIR_WIRE_DOUBLE ? WEIR_WIRE_FIXED64 : WEIR_WIRE_VARINT);
-    if (field->kind == WEIR_WIRE_DOUBLE)
-        put_double(w, value);
-    else
-        put_varint(w, value);
-}
-
-static void put_field(struct writer *w, const struct weir_wire_field *field, const char *base)
-{
-    const char *at = base + field->offset;
-    switch ((enum weir_wire_kind)field->kind) {
-    case WEIR_WIRE_U32:
-        put_number(w, field, load_u32(at));
-        break;
-    case WEIR_WIRE_ENUM:
-        put_number(w, field, (uint64_t)load_u32(at) + field->bias);
-        break;
-    case WEIR_WIRE_U64:
-    case WEIR_WIRE_DOUBLE:
-        put_number(w, field, load_u64(at));
-        break;
-    case WEIR_WIRE_BOOL:
-        put_number(w, field, *at != 0);
-        break;
-    case WEIR_WIRE_STRING:
-        put_string(w, field, load_pointer(at), false);
-        break;
-    case WEIR_WIRE_PART:
-        if (!field->count || base[field->count])
-            put_part(w, field, at, field->count != 0);
-        break;
-    case WEIR_WIRE_ARRAY:
-        put_array(w, field, at);
-        break;
-    case WEIR_WIRE_LIST:
-    case WEIR_WIRE_SIZED:
-        put_list(w, field, base);
-        break;
-    }
-}
-
-static void put_fields(struct writer *w, const struct weir_wire_table *table, const char *base)
-{
-    for (size_t i = 0; i < table->field_count; i++)
-        put_field(w, &table->fields[i], base);
-}
-
-static void put_frame(struct writer *w, const struct weir_message_body *body, uint64_t payload_bytes)
-{
-    const struct weir_wire_table *table = weir_wire_table(body->type);
-    assert(table);
-    const char *base = (const char *)body + offsetof(struct weir_message_body, hello);
-    put_tag(w, body->type, WEIR_WIRE_BYTES);
-    put_varint(w, measure(table, base));
-    put_fields(w, table, base);
-    if (payload_bytes) {
-        put_tag(w, WEIR_WIRE_PAYLOAD_FIELD, WEIR_WIRE_BYTES);
-        put_varint(w, payload_bytes);
-    }
+    for (; value > 0x7f; value >>= 7)
+        out[count++] = (uint8_t)(value | 0x80);
+    out[count++] = (uint8_t)value;
+    return count;
 }
 
 size_t weir_wire_encode(const struct weir_message_body *body, uint64_t payload_bytes, uint8_t **header)
 {
-    struct writer size = {0};
-    put_frame(&size, body, payload_bytes);
-    struct writer w = {.out = weir_alloc(size.bytes, 1, "a message's header")};
-    put_frame(&w, body, payload_bytes);
-    assert(w.bytes == size.bytes);
-    *header = w.out;
-    return w.bytes;
+    struct weir_wire_store store;
+    union message message;
+    Weir__Frame frame = WEIR__FRAME__INIT;
+    weir_wire_store_init(&store, SIZE_MAX);
+    put_body(&store, body, &message);
+    frame.body_case = (Weir__Frame__BodyCase)body->type;
+    frame.hello = &message.hello; /* the frame's pointers are a union as well */
+    *header = weir_alloc(weir__frame__get_packed_size(&frame) + 1 + VARINT_BYTES, 1, "a message's header");
+    size_t bytes = weir__frame__pack(&frame, *header);
+    weir_wire_store_free(&store);
+    if (payload_bytes) {
+        (*header)[bytes++] = PAYLOAD_TAG;
+        bytes += put_varint(*header + bytes, payload_bytes);
+    }
+    return bytes;
 }

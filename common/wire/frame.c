@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "wire/reader.h"
-#include "wire/table.h"
+#include "wire/body.h"
 
 #define FRAME_FIELDS_MAX 64 /* two are known; the rest is room for newer versions */
+#define PAYLOAD_FIELD 15
+#define VARINT_BYTES 10
 
 struct cursor {
     const struct weir_slice *slices;
@@ -53,26 +54,52 @@ static size_t peek(struct cursor c, uint8_t *out, size_t bytes)
     return done;
 }
 
-/* A field's tag and where its value begins and how long it is; the cursor then stands at the value. */
-static bool next_field(struct cursor *c, uint32_t *number, enum weir_wire_type *type, uint64_t *bytes,
-                       struct weir_error *err)
+/* The number at the cursor, which moves on. */
+static bool next_varint(struct cursor *c, uint64_t *value, struct weir_error *err)
 {
-    uint8_t head[20];
-    struct weir_wire_reader r = {head, head + peek(*c, head, sizeof head)};
-    if (!weir_wire_read_tag(&r, number, type, err))
-        return false;
-    const uint8_t *start = r.at;
-    uint64_t ignored;
-    *bytes = *type == WEIR_WIRE_FIXED64 ? 8 : 4;
-    if (*type == WEIR_WIRE_VARINT) {
-        if (!weir_wire_read_varint(&r, &ignored, err))
-            return false;
-        *bytes = (uint64_t)(r.at - start);
-        r.at = start;
+    uint8_t bytes[VARINT_BYTES];
+    size_t there = peek(*c, bytes, sizeof bytes);
+    *value = 0;
+    for (size_t i = 0; i < there; i++) {
+        *value |= (uint64_t)(bytes[i] & 0x7f) << (7 * i);
+        if (bytes[i] & 0x80)
+            continue;
+        skip(c, i + 1);
+        return true;
     }
-    if (*type == WEIR_WIRE_BYTES && !weir_wire_read_varint(&r, bytes, err))
+    return weir_error_set(err, there == sizeof bytes ? "a number of more than 64 bits" : "cut off in a number");
+}
+
+/* A field's tag and how long its value is, where the cursor then stands. */
+static bool next_field(struct cursor *c, uint32_t *number, uint32_t *type, uint64_t *bytes, struct weir_error *err)
+{
+    uint64_t tag, ignored;
+    if (!next_varint(c, &tag, err))
         return false;
-    skip(c, (uint64_t)(r.at - head));
+    if (tag >> 3 == 0 || tag > UINT32_MAX)
+        return weir_error_set(err, "field number %llu", (unsigned long long)(tag >> 3));
+    *number = (uint32_t)(tag >> 3);
+    *type = (uint32_t)(tag & 7);
+    struct cursor after = *c;
+    switch (*type) {
+    case PROTOBUF_C_WIRE_TYPE_VARINT:
+        if (!next_varint(&after, &ignored, err))
+            return false;
+        *bytes = after.offset - c->offset;
+        break;
+    case PROTOBUF_C_WIRE_TYPE_64BIT:
+        *bytes = 8;
+        break;
+    case PROTOBUF_C_WIRE_TYPE_32BIT:
+        *bytes = 4;
+        break;
+    case PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED:
+        if (!next_varint(c, bytes, err))
+            return false;
+        break;
+    default:
+        return weir_error_set(err, "field %u: wire type %u is none", *number, *type);
+    }
     if (*bytes > c->total - c->offset)
         return weir_error_set(err, "field %u: cut off: %llu bytes announced, %llu left", *number,
                               (unsigned long long)*bytes, (unsigned long long)(c->total - c->offset));
@@ -80,7 +107,7 @@ static bool next_field(struct cursor *c, uint32_t *number, enum weir_wire_type *
 }
 
 struct layout {
-    uint32_t type; /* 0: no body yet */
+    const ProtobufCFieldDescriptor *type; /* NULL: no body yet */
     struct cursor body;
     uint64_t body_bytes;
     bool has_payload;
@@ -89,22 +116,20 @@ struct layout {
 
 static bool scan_field(struct cursor *c, struct layout *layout, struct weir_error *err)
 {
-    uint32_t number;
-    enum weir_wire_type type;
-    uint64_t bytes;
+    uint32_t number = 0, type = 0;
+    uint64_t bytes = 0;
     if (!next_field(c, &number, &type, &bytes, err))
         return false;
-    bool body = weir_wire_table(number) != NULL;
-    if ((body || number == WEIR_WIRE_PAYLOAD_FIELD) && type != WEIR_WIRE_BYTES)
-        return weir_error_set(err, "field %u: wire type %d does not suit it", number, (int)type);
+    const ProtobufCFieldDescriptor *body = weir_wire_find_body(number);
+    if ((body || number == PAYLOAD_FIELD) && type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED)
+        return weir_error_set(err, "field %u: wire type %u does not suit it", number, type);
     if (body) {
         if (layout->type)
-            return weir_error_set(err, "two bodies, %s and %s, in one frame", weir_wire_table(layout->type)->name,
-                                  weir_wire_table(number)->name);
-        layout->type = number;
+            return weir_error_set(err, "two bodies, %s and %s, in one frame", layout->type->name, body->name);
+        layout->type = body;
         layout->body = *c;
         layout->body_bytes = bytes;
-    } else if (number == WEIR_WIRE_PAYLOAD_FIELD) {
+    } else if (number == PAYLOAD_FIELD) {
         if (layout->has_payload)
             return weir_error_set(err, "two payloads in one frame");
         layout->has_payload = true;
@@ -115,32 +140,45 @@ static bool scan_field(struct cursor *c, struct layout *layout, struct weir_erro
     return true;
 }
 
+/* Where body and payload stand. */
+static bool scan_frame(struct cursor c, struct layout *layout, struct weir_error *err)
+{
+    for (int fields = 0; c.offset < c.total; fields++) {
+        if (fields == FRAME_FIELDS_MAX)
+            return weir_error_set(err, "more than %d fields in the frame", FRAME_FIELDS_MAX);
+        if (!scan_field(&c, layout, err))
+            return false;
+    }
+    if (!layout->type)
+        return weir_error_set(err, "no body that this version of weir knows");
+    bool large = layout->type->id == WEIR_VIEW || layout->type->id == WEIR_HELLO;
+    uint32_t limit = large ? WEIR_WIRE_BODY_MAX : WEIR_WIRE_HEADER_MAX;
+    if (layout->body_bytes > limit)
+        return weir_error_set(err, "%s of %llu bytes; at most %u are allowed", layout->type->name,
+                              (unsigned long long)layout->body_bytes, limit);
+    return true;
+}
+
+/* Most bodies lie in one slice, and are read there. */
+static bool read_body(const struct layout *layout, struct weir_wire_frame *frame, struct weir_error *err)
+{
+    const struct cursor *c = &layout->body;
+    size_t bytes = (size_t)layout->body_bytes;
+    if (c->slice < c->count && c->slices[c->slice].count - c->inside >= bytes)
+        return weir_wire_read_body(layout->type, (const uint8_t *)c->slices[c->slice].bytes + c->inside, bytes, frame,
+                                   err);
+    uint8_t *flat = weir_alloc(bytes, 1, "a received message's header");
+    peek(*c, flat, bytes);
+    bool good = weir_wire_read_body(layout->type, flat, bytes, frame, err);
+    free(flat);
+    return good;
+}
+
 bool weir_wire_decode(const struct weir_slice *slices, size_t slice_count, struct weir_wire_frame *frame,
                       struct weir_error *err)
 {
-    struct cursor c = cursor_at_start(slices, slice_count);
     struct layout layout = {0};
-    for (int fields = 0; c.offset < c.total; fields++) {
-        if (fields == FRAME_FIELDS_MAX)
-            return weir_error_set(err, "bad message: more than %d fields in the frame", FRAME_FIELDS_MAX);
-        if (!scan_field(&c, &layout, err))
-            return weir_error_wrap(err, "bad message");
-    }
-    if (!layout.type)
-        return weir_error_set(err, "bad message: no body that this version of weir knows");
-    uint32_t limit = layout.type == WEIR_VIEW || layout.type == WEIR_HELLO ? WEIR_WIRE_BODY_MAX : WEIR_WIRE_HEADER_MAX;
-    if (layout.body_bytes > limit)
-        return weir_error_set(err, "bad message: %s of %llu bytes; at most %u are allowed",
-                              weir_wire_table(layout.type)->name, (unsigned long long)layout.body_bytes, limit);
-    uint8_t small[256];
-    size_t bytes = (size_t)layout.body_bytes;
-    uint8_t *flat = bytes <= sizeof small ? small : weir_alloc(bytes, 1, "a received message's header");
-    peek(layout.body, flat, bytes);
-    struct weir_wire_reader reader = {flat, flat + bytes};
-    bool good = weir_wire_read_body(layout.type, reader, frame, err);
-    if (flat != small)
-        free(flat);
-    if (!good)
+    if (!scan_frame(cursor_at_start(slices, slice_count), &layout, err) || !read_body(&layout, frame, err))
         return weir_error_wrap(err, "bad message");
     frame->payload_offset = layout.payload_offset;
     frame->payload_bytes = layout.payload_bytes;

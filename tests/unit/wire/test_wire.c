@@ -49,8 +49,8 @@ static uint8_t *make_message(enum weir_message_type type, size_t payload, size_t
     return message;
 }
 
-/* Decoding and encoding again gives the same bytes: with test_generated.c, which shows that each field is in them,
- * nothing is lost. */
+/* Decoding and encoding again gives the same bytes: with test_known.c, which shows that each field is in them, nothing
+ * is lost. */
 static void messages_of_every_type_come_back(void **state)
 {
     (void)state;
