@@ -9,7 +9,7 @@
 #include "wire/store.h"
 
 #define VARINT_BYTES 10
-#define PAYLOAD_TAG (15u << 3 | 2)
+#define PAYLOAD_TAG (WEIR_WIRE_PAYLOAD_FIELD << 3 | PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED)
 
 #define COPY(field) to->field = from->field
 #define TEXT(field, max) to->field = text(store, from->field, max)

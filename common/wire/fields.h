@@ -8,6 +8,8 @@
 #include "protocol/message.h"
 #include "weir.pb-c.h"
 
+#define WEIR_WIRE_PAYLOAD_FIELD 15 /* of Frame */
+
 /* Numbers and flags. */
 #define WEIR_WIRE_CHAIN(F) F(term), F(count)
 #define WEIR_WIRE_HELLO(F) F(index), F(incarnation), F(generation), F(view), F(train_samples), F(validation_samples)

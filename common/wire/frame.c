@@ -6,9 +6,9 @@
 
 #include "base/memory.h"
 #include "wire/body.h"
+#include "wire/fields.h"
 
 #define FRAME_FIELDS_MAX 64 /* two are known; the rest is room for newer versions */
-#define PAYLOAD_FIELD 15
 #define VARINT_BYTES 10
 
 struct cursor {
@@ -121,7 +121,7 @@ static bool scan_field(struct cursor *c, struct layout *layout, struct weir_erro
     if (!next_field(c, &number, &type, &bytes, err))
         return false;
     const ProtobufCFieldDescriptor *body = weir_wire_find_body(number);
-    if ((body || number == PAYLOAD_FIELD) && type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED)
+    if ((body || number == WEIR_WIRE_PAYLOAD_FIELD) && type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED)
         return weir_error_set(err, "field %u: wire type %u does not suit it", number, type);
     if (body) {
         if (layout->type)
@@ -129,7 +129,7 @@ static bool scan_field(struct cursor *c, struct layout *layout, struct weir_erro
         layout->type = body;
         layout->body = *c;
         layout->body_bytes = bytes;
-    } else if (number == PAYLOAD_FIELD) {
+    } else if (number == WEIR_WIRE_PAYLOAD_FIELD) {
         if (layout->has_payload)
             return weir_error_set(err, "two payloads in one frame");
         layout->has_payload = true;

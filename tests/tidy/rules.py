@@ -28,7 +28,7 @@ PURE_MAY_INCLUDE = ["base", "protocol"]
 # (pattern of the included header, folders or file prefixes that may include it, how the rule is said)
 RESTRICTED_HEADERS = [
     (r"grpc/.*|grpcpp/.*", ["common/transport/grpc"], "only common/transport/grpc* may include gRPC"),
-    (r".*\.pb-c\.h", ["common/wire/", "tests/unit/wire/"], "only common/wire may include generated protobuf code"),
+    (r".*\.pb-c\.h", ["common/wire/"], "only common/wire may include generated protobuf code"),
     (r"dnnl.*\.h|oneapi/.*", ["common/backend/cpu/", "tests/bench/"], "only common/backend/cpu may include oneDNN"),
     (r"jsmn\.h", ["common/config/"], "only common/config may include jsmn"),
 ]
