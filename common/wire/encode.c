@@ -62,12 +62,13 @@ static size_t metric_count(const double *metrics)
     return count;
 }
 
+/* A part that says nothing is not sent. */
 static Weir__Chain *make_chain(struct weir_wire_store *store, const struct weir_chain *from)
 {
     Weir__Chain *to = weir_wire_store_take(store, sizeof *to);
     weir__chain__init(to);
     WEIR_WIRE_CHAIN(COPY);
-    return to;
+    return weir__chain__get_packed_size(to) ? to : NULL;
 }
 
 static Weir__Totals *make_totals(struct weir_wire_store *store, const struct weir_totals *from)
@@ -78,7 +79,7 @@ static Weir__Totals *make_totals(struct weir_wire_store *store, const struct wei
     to->metrics = (double *)from->metrics;
     to->n_metrics = metric_count(from->metrics);
     keep_minus_zeros(store, &to->base);
-    return to;
+    return weir__totals__get_packed_size(to) ? to : NULL;
 }
 
 static Weir__Held *make_held(struct weir_wire_store *store, const struct weir_held *from)

@@ -20,7 +20,7 @@
 #define WEIR_WIRE_HEADER_MAX (1u << 20) /* of a received header, View and Hello aside */
 #define WEIR_WIRE_BODY_MAX (16u << 20)  /* of a received View or Hello */
 
-/* Memory for a received message: so many bytes, and so many for each byte of its body (a chunk of a View is 6 bytes or
+/* Memory for a received message: so many bytes, and so many for each byte of its body (a chunk of a View is 8 bytes or
  * more on the wire, and about 180 here), but never more than the most. */
 #define WEIR_WIRE_MEMORY_LEAST ((size_t)8 << 10)
 #define WEIR_WIRE_MEMORY_RATIO ((size_t)48)
