@@ -22,7 +22,7 @@
 
 /* Memory for a received message: so many bytes, and so many for each byte of its body (a chunk of a View is 8 bytes or
  * more on the wire, and about 180 here), but never more than the most. */
-#define WEIR_WIRE_MEMORY_LEAST ((size_t)8 << 10)
+#define WEIR_WIRE_MEMORY_LEAST ((size_t)1 << 20)
 #define WEIR_WIRE_MEMORY_RATIO ((size_t)48)
 #define WEIR_WIRE_MEMORY_MAX ((size_t)256 << 20)
 
