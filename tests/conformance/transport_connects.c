@@ -1,6 +1,7 @@
 #include "transport_rig.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -144,11 +145,21 @@ static bool ipv6_is_there(void)
     return there;
 }
 
+/* A bare system has no /etc/hosts. */
+static bool localhost_is_known(void)
+{
+    struct addrinfo *found;
+    if (getaddrinfo("localhost", NULL, NULL, &found) != 0)
+        return false;
+    freeaddrinfo(found);
+    return true;
+}
+
 static void ipv6_and_names_and_wildcards_work(void **state)
 {
     (void)state;
     const char *const addresses[] = {"localhost:0", "0.0.0.0:0", "[::1]:0", "[::]:0"};
-    for (size_t i = 0; i < (ipv6_is_there() ? 4 : 2); i++) {
+    for (size_t i = localhost_is_known() ? 0 : 1; i < (ipv6_is_there() ? 4 : 2); i++) {
         struct rig rig;
         struct weir_stream *ends[2];
         rig_start(&rig);
