@@ -1,11 +1,16 @@
 #!/usr/bin/python3
 """A client in Python, made from proto/weir.proto alone: it looks on, pulls the model, and takes a worker's place."""
-from client_case import LEARNING_RATE, STEPS, ClientCase, np, unittest, wire
+import os
+import re
+import subprocess
+import sys
+
+from client_case import LEARNING_RATE, STEPS, ClientCase, harness, np, unittest, wire
 
 import reference_train
 from reference import weights
 from reference.job import Job
-from weir_client import NEWEST, Client, places
+from weir_client import NEWEST, PROTO, Client, places
 
 
 class Observer(ClientCase):
@@ -61,9 +66,19 @@ class Observer(ClientCase):
                     model = client.pull(view, hello, version)
                     self.assertTrue(model.holds(0))
                     self.assertEqual(model.digest(), weights.digest(self.replicas.initial()))
+            self.assertEqual(self.run_example(cluster), weights.digest(self.replicas.initial()))
             worker.control.send(heartbeat=worker.heartbeat(error="enough seen"))
             worker.leave()
             cluster.wait_all()
+
+    def run_example(self, cluster):
+        """What the program in docs/protocol.md prints."""
+        with open(os.path.join(PROTO, "../docs/protocol.md"), encoding="utf-8") as file:
+            program = re.search(r"^```python\n(.*?)^```", file.read(), re.M | re.S).group(1)
+        environment = {**os.environ, "PYTHONPATH": os.path.dirname(wire.__file__)}
+        ran = subprocess.run([sys.executable, "-B", "-c", program, cluster.address("chief/0")], env=environment,
+                             check=True, capture_output=True, text=True, timeout=60 * harness.SLOWNESS)
+        return ran.stdout.strip()
 
 
 class InWorkersPlace(ClientCase):

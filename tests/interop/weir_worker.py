@@ -56,7 +56,6 @@ class Worker(Client):
     def connect(self):
         """Waits for the view and opens the lanes."""
         self.view = self.control.expect("view")
-        self.replicas = [r for r, host in enumerate(self.view.hosts) if host == self.index]
         self.model = Model(self.view)
         for place in places(self.view):
             self.lanes[place] = self.open_lane(self.view, *place, self.hello())
