@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "config/text.h"
+#include "base/text.h"
 
 void weir_problems_add(struct weir_problems *problems, const char *format, ...)
 {

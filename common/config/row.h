@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "config/report.h"
-#include "config/text.h"
+#include "base/text.h"
 #include "config/tree.h"
 
 enum weir_row_type {

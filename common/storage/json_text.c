@@ -1,6 +1,5 @@
 #include "storage/json_text.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,24 +8,9 @@
 
 /* ---- writing */
 
-void weir_json_text_add(struct weir_json_text *text, const char *bytes, size_t count)
+void weir_json_add_string(struct weir_text *text, const char *value)
 {
-    if (text->count + count > text->capacity) {
-        size_t capacity = 2 * (text->count + count);
-        char *larger = weir_alloc(capacity, 1, "a JSON text");
-        if (text->count)
-            memcpy(larger, text->bytes, text->count);
-        free(text->bytes);
-        text->bytes = larger;
-        text->capacity = capacity;
-    }
-    memcpy(text->bytes + text->count, bytes, count);
-    text->count += count;
-}
-
-void weir_json_text_add_string(struct weir_json_text *text, const char *value)
-{
-    weir_json_text_add(text, "\"", 1);
+    weir_text_add_bytes(text, "\"", 1);
     for (const char *c = value; *c; c++) {
         char escaped[8];
         int count = 1;
@@ -36,21 +20,9 @@ void weir_json_text_add_string(struct weir_json_text *text, const char *value)
             count = snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned char)*c);
         else
             escaped[0] = *c;
-        weir_json_text_add(text, escaped, (size_t)count);
+        weir_text_add_bytes(text, escaped, (size_t)count);
     }
-    weir_json_text_add(text, "\"", 1);
-}
-
-void weir_json_text_add_number(struct weir_json_text *text, uint64_t value)
-{
-    char digits[24];
-    weir_json_text_add(text, digits, (size_t)snprintf(digits, sizeof digits, "%" PRIu64, value));
-}
-
-void weir_json_text_pad(struct weir_json_text *text, size_t multiple)
-{
-    while (text->count % multiple)
-        weir_json_text_add(text, " ", 1);
+    weir_text_add_bytes(text, "\"", 1);
 }
 
 /* ---- reading */

@@ -6,16 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A growing text. */
-struct weir_json_text {
-    char *bytes; /* not 0-terminated; the owner frees it */
-    size_t count, capacity;
-};
+#include "base/text.h"
 
-void weir_json_text_add(struct weir_json_text *text, const char *bytes, size_t count);
-void weir_json_text_add_string(struct weir_json_text *text, const char *value); /* quoted and escaped */
-void weir_json_text_add_number(struct weir_json_text *text, uint64_t value);
-void weir_json_text_pad(struct weir_json_text *text, size_t multiple); /* with spaces */
+void weir_json_add_string(struct weir_text *text, const char *value); /* quoted and escaped */
 
 /* A place in a JSON text. After a failure `wrong` says what was expected, and all further calls fail. */
 struct weir_json {

@@ -1,5 +1,6 @@
 #include "storage/safetensors.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,57 +19,53 @@ static uint64_t tensor_bytes(const struct weir_tensor *tensor)
     return bytes;
 }
 
-static void add_text(struct weir_json_text *text, const char *literal)
+static void add_numbers(struct weir_text *text, const uint64_t *numbers, size_t count)
 {
-    weir_json_text_add(text, literal, strlen(literal));
-}
-
-static void add_numbers(struct weir_json_text *text, const uint64_t *numbers, size_t count)
-{
-    add_text(text, "[");
+    weir_text_add(text, "[");
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
-            add_text(text, ",");
-        weir_json_text_add_number(text, numbers[i]);
+            weir_text_add(text, ",");
+        weir_text_add(text, "%" PRIu64, numbers[i]);
     }
-    add_text(text, "]");
+    weir_text_add(text, "]");
 }
 
-static void add_metadata(struct weir_json_text *text, const struct weir_metadata *metadata, size_t count)
+static void add_metadata(struct weir_text *text, const struct weir_metadata *metadata, size_t count)
 {
-    add_text(text, "\"__metadata__\":{");
+    weir_text_add(text, "\"__metadata__\":{");
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
-            add_text(text, ",");
-        weir_json_text_add_string(text, metadata[i].key);
-        add_text(text, ":");
-        weir_json_text_add_string(text, metadata[i].value);
+            weir_text_add(text, ",");
+        weir_json_add_string(text, metadata[i].key);
+        weir_text_add(text, ":");
+        weir_json_add_string(text, metadata[i].value);
     }
-    add_text(text, "}");
+    weir_text_add(text, "}");
 }
 
-static struct weir_json_text make_header(const struct weir_tensor *tensors, size_t tensor_count,
-                                         const struct weir_metadata *metadata, size_t metadata_count)
+static struct weir_text make_header(const struct weir_tensor *tensors, size_t tensor_count,
+                                    const struct weir_metadata *metadata, size_t metadata_count)
 {
-    struct weir_json_text text = {0};
+    struct weir_text text = {0};
     uint64_t offsets[2] = {0, 0};
-    add_text(&text, "{");
+    weir_text_add(&text, "{");
     if (metadata_count)
         add_metadata(&text, metadata, metadata_count);
     for (size_t i = 0; i < tensor_count; i++) {
         offsets[0] = offsets[1];
         offsets[1] += tensor_bytes(&tensors[i]);
         if (i > 0 || metadata_count)
-            add_text(&text, ",");
-        weir_json_text_add_string(&text, tensors[i].name);
-        add_text(&text, ":{\"dtype\":\"F32\",\"shape\":");
+            weir_text_add(&text, ",");
+        weir_json_add_string(&text, tensors[i].name);
+        weir_text_add(&text, ":{\"dtype\":\"F32\",\"shape\":");
         add_numbers(&text, tensors[i].shape, tensors[i].dimensions);
-        add_text(&text, ",\"data_offsets\":");
+        weir_text_add(&text, ",\"data_offsets\":");
         add_numbers(&text, offsets, 2);
-        add_text(&text, "}");
+        weir_text_add(&text, "}");
     }
-    add_text(&text, "}");
-    weir_json_text_pad(&text, ALIGNMENT);
+    weir_text_add(&text, "}");
+    while (text.length % ALIGNMENT)
+        weir_text_add(&text, " ");
     return text;
 }
 
@@ -112,16 +109,16 @@ bool weir_safetensors_write(const char *path, const struct weir_tensor *tensors,
 {
     if (!check_names(path, tensors, tensor_count, metadata, metadata_count, err))
         return false;
-    struct weir_json_text header = make_header(tensors, tensor_count, metadata, metadata_count);
+    struct weir_text header = make_header(tensors, tensor_count, metadata, metadata_count);
     unsigned char length[LENGTH_BYTES];
     for (size_t i = 0; i < LENGTH_BYTES; i++)
-        length[i] = (unsigned char)((uint64_t)header.count >> 8 * i);
+        length[i] = (unsigned char)((uint64_t)header.length >> 8 * i);
     struct weir_slice *slices = weir_alloc(tensor_count + 2, sizeof *slices, "a file's parts");
     slices[0] = (struct weir_slice){length, sizeof length};
-    slices[1] = (struct weir_slice){header.bytes, header.count};
+    slices[1] = (struct weir_slice){header.bytes, header.length};
     for (size_t i = 0; i < tensor_count; i++)
         slices[i + 2] = (struct weir_slice){tensors[i].values, tensor_bytes(&tensors[i])};
-    bool done = header.count <= WEIR_SAFETENSORS_HEADER_BYTES_MAX
+    bool done = header.length <= WEIR_SAFETENSORS_HEADER_BYTES_MAX
                     ? weir_file_save(path, slices, tensor_count + 2, err)
                     : weir_error_set(err,
                                      "cannot write %s: the names of %zu tensors take more than %zu bytes; shorten "

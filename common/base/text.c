@@ -1,4 +1,4 @@
-#include "config/text.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 
+/* Room for `more` bytes and a zero byte. */
 static void grow(struct weir_text *text, size_t more)
 {
     if (text->room - text->length > more)
@@ -17,6 +18,14 @@ static void grow(struct weir_text *text, size_t more)
     free(text->bytes);
     text->bytes = bytes;
     text->room = room;
+}
+
+void weir_text_add_bytes(struct weir_text *text, const char *bytes, size_t count)
+{
+    grow(text, count);
+    memcpy(text->bytes + text->length, bytes, count);
+    text->length += count;
+    text->bytes[text->length] = 0;
 }
 
 void weir_text_add_args(struct weir_text *text, const char *format, va_list args)
