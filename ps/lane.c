@@ -62,7 +62,11 @@ bool weir_ps_lane_admit(const struct weir_ps_lane *lane, const struct weir_hello
         *peer = hello->index;
         return hello->index < config->workers &&
                same_incarnation(config->worker_incarnations[hello->index], hello->incarnation, reason);
-    case WEIR_NODE_PS:
+    case WEIR_NODE_PS: /* of two streams between two servers, who knows which is whose: only one side opens them */
+        *reason = "a server that opens a stream to another one than the record's holder";
+        if (!holds_record(lane))
+            return false;
+        *reason = "an index beyond the cluster's nodes of that role";
         *peer = config->workers + hello->index;
         return hello->index < servers && hello->index != config->self &&
                same_incarnation(config->server_incarnations[hello->index], hello->incarnation, reason);

@@ -183,6 +183,9 @@ static bool send_fetched(struct weir_ps_lane *lane, uint32_t peer, struct weir_a
     uint64_t version = fetch->version == WEIR_NEWEST ? chunk->version : fetch->version;
     if (version > chunk->version)
         return false;
+    /* Slots are written in place by the last apply, too: they rest once the chunk is at the stop record's version. */
+    if (fetch->part > 0 && chunk->version < lane->newest.record.step)
+        return false;
     bool alive = version == chunk->version || (chunk->has_old && version == chunk->version - 1 && fetch->part == 0);
     if (alive) {
         send_weights(lane, peer, chunk->id, version, fetch->part, actions);

@@ -1,0 +1,302 @@
+/* The node core: what it says and with which exit status it ends, and that no chief can make it crash. */
+#include "hostile.h"
+
+#include "protocol/node.h"
+
+#define MS HOSTILE_MS
+#define TIMEOUT_NS (60000 * MS)
+#define LEASE_NS (1000 * MS)
+
+struct end {
+    bool stopped;
+    int code, lanes;
+    char text[600];
+};
+
+static void on_action(struct hostile *world, const struct weir_action *action)
+{
+    struct end *end = world->context;
+    assert_false(end->stopped && action->kind != WEIR_DO_STOP); /* it is silent after its end */
+    if (action->kind == WEIR_DO_LANES)
+        end->lanes++;
+    if (action->kind != WEIR_DO_STOP)
+        return;
+    assert_false(end->stopped);
+    end->stopped = true;
+    end->code = action->code;
+    snprintf(end->text, sizeof end->text, "%s", action->text);
+}
+
+static void step(void *core, const struct weir_event *event, struct weir_actions *actions)
+{
+    weir_node_step(core, event, actions);
+}
+
+static uint64_t deadline(const void *core)
+{
+    return weir_node_deadline(core);
+}
+
+static struct hostile *new_node(uint32_t seed, struct end *end)
+{
+    struct hostile *world = hostile_world(seed, WEIR_NODE_ACTIONS_MAX);
+    struct weir_node_config config = {
+        .hello = {.role = WEIR_NODE_WORKER, .index = 1, .incarnation = 7, .job_hash = "job", .numerics = ""},
+        .name = "worker/1 at here",
+        .chief_name = "chief/0 at there",
+        .start_timeout_ns = TIMEOUT_NS,
+        .lease_ns = LEASE_NS,
+        .heartbeat_ns = 100 * MS,
+    };
+    *end = (struct end){0};
+    world->core = weir_node_init(&world->arena, &config);
+    world->give = step;
+    world->deadline = deadline;
+    world->act = on_action;
+    world->context = end;
+    world->peer_count = world->chunks = world->replicas = world->nodes = 1;
+    struct weir_event start = {.kind = WEIR_ON_START};
+    hostile_give(world, &start);
+    return world;
+}
+
+static void open_stream(struct hostile *world)
+{
+    struct weir_event event = {.kind = WEIR_ON_OPENED};
+    assert_int_equal(world->peers[0].state, STREAM_CONNECTING);
+    world->peers[0].state = STREAM_OPEN;
+    hostile_give(world, &event);
+}
+
+static void say(struct hostile *world, const struct weir_message_body *body)
+{
+    struct weir_event event = {.kind = WEIR_ON_MESSAGE, .body = body};
+    hostile_give(world, &event);
+}
+
+static void greet(struct hostile *world)
+{
+    struct weir_message_body body = {.type = WEIR_HELLO};
+    open_stream(world);
+    say(world, &body);
+}
+
+static void say_view(struct hostile *world, enum weir_view_state state, const char *reason)
+{
+    struct weir_message_body body = {.type = WEIR_VIEW};
+    body.view.state = state;
+    body.view.reason = reason;
+    say(world, &body);
+}
+
+static void goes_wrong(struct hostile *world, const char *why)
+{
+    struct weir_event event = {.kind = WEIR_ON_FAILED, .text = why};
+    hostile_give(world, &event);
+}
+
+static void all_sent(struct hostile *world)
+{
+    while (world->peers[0].unsent && !((struct end *)world->context)->stopped) {
+        struct weir_event event = {.kind = WEIR_ON_SENT};
+        world->peers[0].unsent--;
+        hostile_give(world, &event);
+    }
+}
+
+/* The clock runs; tries to connect are refused. */
+static void pass(struct hostile *world, uint64_t until)
+{
+    const struct end *end = world->context;
+    while (!end->stopped && weir_node_deadline(world->core) <= until) {
+        world->now = weir_node_deadline(world->core);
+        struct weir_event event = {.kind = WEIR_ON_TIME};
+        hostile_give(world, &event);
+        if (world->peers[0].state == STREAM_CONNECTING && !end->stopped) {
+            world->peers[0].state = STREAM_NONE;
+            event = (struct weir_event){.kind = WEIR_ON_CLOSED, .text = "connection refused"};
+            hostile_give(world, &event);
+        }
+        world->peers[0].unsent = 0;
+    }
+    world->now = until;
+}
+
+static void ends(struct hostile *world, int code, const char *text)
+{
+    const struct end *end = world->context;
+    assert_true(end->stopped);
+    assert_int_equal(end->code, code);
+    assert_string_equal(end->text, text);
+    assert_true(weir_node_deadline(world->core) == WEIR_NEVER);
+    hostile_free(world);
+}
+
+static void a_finished_job_is_exit_0(void **state)
+{
+    (void)state;
+    struct end end;
+    struct hostile *world = new_node(1, &end);
+    greet(world);
+    say_view(world, WEIR_VIEW_RUNNING, "");
+    say_view(world, WEIR_VIEW_RUNNING, ""); /* said again after a new Hello */
+    assert_int_equal(end.lanes, 1);
+    say_view(world, WEIR_VIEW_FINISHED, "");
+    assert_false(end.stopped); /* first the last heartbeat leaves */
+    all_sent(world);
+    ends(world, 0, "");
+}
+
+static void a_failed_job_is_exit_1_with_the_chiefs_reason(void **state)
+{
+    (void)state;
+    struct end end;
+    struct hostile *world = new_node(1, &end);
+    greet(world);
+    say_view(world, WEIR_VIEW_FAILED, "lost ps/1: connection refused");
+    all_sent(world);
+    ends(world, 1, "lost ps/1: connection refused");
+}
+
+static void who_leaves_does_not_wait_for_a_chief_that_is_gone(void **state)
+{
+    (void)state;
+    struct end end;
+    struct hostile *world = new_node(1, &end);
+    greet(world);
+    say_view(world, WEIR_VIEW_FINISHED, "");
+    hostile_close(world, 0);
+    ends(world, 0, "");
+}
+
+static void who_leaves_waits_one_lease_at_most(void **state)
+{
+    (void)state;
+    struct end end;
+    struct hostile *world = new_node(1, &end);
+    greet(world);
+    say_view(world, WEIR_VIEW_FINISHED, "");
+    assert_true(weir_node_deadline(world->core) == world->now + LEASE_NS);
+    pass(world, world->now + LEASE_NS);
+    ends(world, 0, "");
+}
+
+static void a_chief_that_never_comes_is_named_after_the_timeout(void **state)
+{
+    (void)state;
+    struct end end;
+    struct hostile *world = new_node(1, &end);
+    uint64_t start = world->now;
+    hostile_close(world, 0);
+    pass(world, start + TIMEOUT_NS - 1);
+    assert_false(end.stopped);
+    pass(world, start + TIMEOUT_NS);
+    ends(world, 1, "chief/0 at there could not be reached within start_timeout_s: connection refused");
+}
+
+static void a_chief_that_is_lost_is_named_after_the_lease(void **state)
+{
+    (void)state;
+    struct end end;
+    struct hostile *world = new_node(1, &end);
+    greet(world);
+    say_view(world, WEIR_VIEW_RUNNING, "");
+    uint64_t start = world->now;
+    hostile_close(world, 0);
+    pass(world, start + LEASE_NS - 1);
+    assert_false(end.stopped);
+    pass(world, start + LEASE_NS);
+    ends(world, 1, "lost chief/0 at there: connection refused");
+}
+
+static void a_refusal_ends_with_its_reason(void **state)
+{
+    (void)state;
+    struct end end;
+    struct hostile *world = new_node(1, &end);
+    struct weir_message_body body = {.type = WEIR_REFUSED};
+    body.refused.reason = "its job differs";
+    open_stream(world);
+    say(world, &body);
+    ends(world, 1, "its job differs");
+}
+
+static void who_fails_alone_ends_at_once(void **state)
+{
+    (void)state;
+    struct end end;
+    struct hostile *world = new_node(1, &end);
+    goes_wrong(world, "told to stop");
+    ends(world, 1, "worker/1 at here: told to stop");
+}
+
+static void who_fails_in_the_job_tells_the_chief_and_waits_for_its_word(void **state)
+{
+    (void)state;
+    struct end end;
+    struct hostile *world = new_node(1, &end);
+    greet(world);
+    say_view(world, WEIR_VIEW_RUNNING, "");
+    goes_wrong(world, "told to stop");
+    assert_false(end.stopped);
+    const struct weir_action *last = &world->actions.list[world->actions.count - 1];
+    assert_int_equal(last->kind, WEIR_DO_SEND);
+    assert_string_equal(last->body.heartbeat.error, "worker/1 at here: told to stop");
+    goes_wrong(world, "and again"); /* the first is the cause */
+    say_view(world, WEIR_VIEW_FAILED, "worker/1 at here: told to stop");
+    all_sent(world);
+    ends(world, 1, "worker/1 at here: told to stop");
+}
+
+static void who_fails_and_gets_no_answer_ends_after_one_lease(void **state)
+{
+    (void)state;
+    struct end end;
+    struct hostile *world = new_node(1, &end);
+    greet(world);
+    say_view(world, WEIR_VIEW_RUNNING, "");
+    uint64_t start = world->now;
+    goes_wrong(world, "told to stop");
+    pass(world, start + LEASE_NS - 1);
+    assert_false(end.stopped);
+    pass(world, start + LEASE_NS);
+    ends(world, 1, "worker/1 at here: told to stop");
+}
+
+static void no_chief_makes_it_crash_or_speak_after_its_end(void **state)
+{
+    (void)state;
+    uint32_t ended = 0;
+    for (uint32_t seed = 0; seed < 2000; seed++) {
+        struct end end;
+        struct hostile *world = new_node(seed, &end);
+        for (int i = 0; i < 200 && !end.stopped; i++) {
+            if (hostile_below(world, 300) == 0)
+                goes_wrong(world, "told to stop");
+            else
+                hostile_event(world);
+        }
+        assert_true(end.lanes <= 1);
+        ended += end.stopped;
+        hostile_free(world);
+    }
+    assert_true(ended > 1000 && ended < 2000); /* both kinds of life were seen */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_finished_job_is_exit_0),
+        cmocka_unit_test(a_failed_job_is_exit_1_with_the_chiefs_reason),
+        cmocka_unit_test(who_leaves_does_not_wait_for_a_chief_that_is_gone),
+        cmocka_unit_test(who_leaves_waits_one_lease_at_most),
+        cmocka_unit_test(a_chief_that_never_comes_is_named_after_the_timeout),
+        cmocka_unit_test(a_chief_that_is_lost_is_named_after_the_lease),
+        cmocka_unit_test(a_refusal_ends_with_its_reason),
+        cmocka_unit_test(who_fails_alone_ends_at_once),
+        cmocka_unit_test(who_fails_in_the_job_tells_the_chief_and_waits_for_its_word),
+        cmocka_unit_test(who_fails_and_gets_no_answer_ends_after_one_lease),
+        cmocka_unit_test(no_chief_makes_it_crash_or_speak_after_its_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
