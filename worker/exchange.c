@@ -42,6 +42,7 @@ struct weir_exchange {
     bool has_record;
     uint64_t record_step;
     uint32_t record_round;
+    enum weir_order record_order;
     struct weir_machine_counts link_counts;
     struct weir_held *held; /* scratch */
 };
@@ -233,17 +234,25 @@ static void tell_held(struct weir_exchange *exchange, uint64_t version, struct w
     weir_actions_tell(actions, WEIR_ACTOR_WORKER, exchange->config.lane, WEIR_ON_HOLDS)->step = version;
 }
 
+/* Whether a server can have made that version: the first one is where the job stands; after it each needs what this
+ * worker contributes to the step before. */
+static bool to_come(const struct weir_exchange *exchange, const struct pulled_chunk *chunk, uint64_t version)
+{
+    if (chunk->held == WEIR_NO_VERSION)
+        return version < WEIR_HOLDS_ALWAYS;
+    return version <= chunk->held ||
+           (version == chunk->held + 1 && exchange->has_step && version == exchange->step + 1);
+}
+
 static void on_weights(struct weir_exchange *exchange, const struct weir_event *event, struct weir_actions *actions)
 {
     const struct weir_weights *weights = &event->body->weights;
     struct pulled_chunk *chunk = find_chunk(exchange, event->peer, weights->chunk);
     uint64_t bytes = chunk ? 4 * (uint64_t)weir_layout_elements(&exchange->config.layout, chunk->id) : 0;
     bool first = chunk && chunk->held == WEIR_NO_VERSION;
-    if (!chunk || weights->part != 0 || event->payload_bytes != bytes ||
-        (!first && weights->version > chunk->held + 1)) {
+    if (!chunk || weights->part != 0 || event->payload_bytes != bytes || !to_come(exchange, chunk, weights->version)) {
         weir_actions_release(actions, event->payload);
-        fail(exchange,
-             "a server sent weights that were not to come: unknown chunk, wrong length, or a version left out",
+        fail(exchange, "a server sent weights that were not to come: unknown chunk, wrong length, or too new a version",
              actions);
         return;
     }
@@ -277,6 +286,21 @@ static void on_covered(struct weir_exchange *exchange, const struct weir_event *
     }
 }
 
+/* Whether the record's holder can have made that record: after the first one, each needs this worker's Seals. */
+static bool follows(const struct weir_exchange *exchange, const struct weir_record *record)
+{
+    const struct weir_seal *seal = &exchange->seals[0];
+    if (!exchange->has_record || exchange->seal_room == 0)
+        return true;
+    if (exchange->seal_count < exchange->seal_room || seal->step != exchange->record_step ||
+        seal->round != exchange->record_round)
+        return false;
+    if (exchange->record_order == WEIR_ORDER_EVALUATE)
+        return record->step == exchange->record_step && record->round == exchange->record_round + 1;
+    return exchange->record_order == WEIR_ORDER_TRAIN && record->step == exchange->record_step + 1 &&
+           record->round == 0;
+}
+
 static void on_record(struct weir_exchange *exchange, const struct weir_event *event, struct weir_actions *actions)
 {
     const struct weir_record *record = &event->body->record;
@@ -286,7 +310,12 @@ static void on_record(struct weir_exchange *exchange, const struct weir_event *e
                  (exchange->record_step == record->step && exchange->record_round < record->round);
     if (!newer)
         return;
+    if (!follows(exchange, record)) {
+        fail(exchange, "a server sent a record that can't be made yet", actions);
+        return;
+    }
     exchange->has_record = true;
+    exchange->record_order = record->order;
     exchange->record_step = record->step;
     exchange->record_round = record->round;
     struct weir_action *action = weir_actions_tell(actions, WEIR_ACTOR_WORKER, 0, WEIR_ON_RECORD);
@@ -378,7 +407,7 @@ static void on_start(struct weir_exchange *exchange, uint64_t now_ns, struct wei
             weir_link_start(&exchange->holders[k].link, k, exchange->config.server_names[k],
                             exchange->config.patience_ns, now_ns, &exchange->link_counts, actions);
     if (exchange->chunk_count == 0) { /* vacuously, at any version */
-        exchange->told_held = WEIR_NO_VERSION - 1;
+        exchange->told_held = WEIR_HOLDS_ALWAYS;
         weir_actions_tell(actions, WEIR_ACTOR_WORKER, exchange->config.lane, WEIR_ON_HOLDS)->step = exchange->told_held;
     }
 }

@@ -34,10 +34,11 @@ static void move(struct weir_worker *worker, enum weir_worker_state to)
     weir_machine_move(&weir_worker_machine, &worker->counts, &worker->state, (uint8_t)to);
 }
 
+/* No lane can hold a newer version than that of the record: it would need what this worker has still to compute. */
 static bool holds_all(const struct weir_worker *worker, uint64_t version)
 {
     for (uint32_t l = 0; l < worker->config.lanes; l++)
-        if (worker->held[l] == WEIR_NO_VERSION || worker->held[l] < version)
+        if (worker->held[l] != version && worker->held[l] != WEIR_HOLDS_ALWAYS)
             return false;
     return true;
 }
