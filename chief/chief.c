@@ -102,6 +102,9 @@ bool weir_chief_admit(const struct weir_chief *chief, const struct weir_hello *h
         *job_differs = strcmp(hello->job_hash, chief->config.hello.job_hash) != 0;
         if (*job_differs)
             return false;
+        *reason = "it names no incarnation, by which a restarted process is told from the one before";
+        if (hello->incarnation == 0)
+            return false;
         *reason = "another process has that role and index already: it was restarted, or the address is used twice";
         return chief->state == WEIR_CHIEF_GATHERING || chief->members[m].incarnation == 0 ||
                chief->members[m].incarnation == hello->incarnation;
