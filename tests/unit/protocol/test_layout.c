@@ -1,0 +1,122 @@
+/* The layout: every float in one chunk, every chunk at one place, all places alike, all replicas hosted once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "protocol/layout.h"
+
+static void every_float_is_in_one_chunk(void **state)
+{
+    (void)state;
+    for (uint64_t flat = 1; flat < 200; flat++)
+        for (uint32_t elements = 1; elements < 40; elements++) {
+            struct weir_layout layout = weir_layout_make(flat, elements, 2, 3);
+            uint64_t at = 0;
+            for (uint32_t c = 0; c < layout.chunks; c++) {
+                assert_int_equal(weir_layout_first(&layout, c), at);
+                uint32_t count = weir_layout_elements(&layout, c);
+                assert_true(count > 0 && count <= elements);
+                at += count;
+            }
+            assert_int_equal(at, flat);
+        }
+}
+
+static void every_chunk_is_at_one_place_under_its_own_number(void **state)
+{
+    (void)state;
+    for (uint32_t chunks = 1; chunks < 60; chunks++)
+        for (uint32_t servers = 1; servers < 9; servers++)
+            for (uint32_t lanes = 1; lanes < 6; lanes++) {
+                struct weir_layout layout = weir_layout_make(chunks, 1, servers, lanes);
+                uint8_t seen[60] = {0};
+                for (uint32_t k = 0; k < servers; k++)
+                    for (uint32_t l = 0; l < lanes; l++)
+                        for (uint32_t i = 0; i < weir_layout_count(&layout, k, l); i++) {
+                            uint32_t chunk = weir_layout_chunk(&layout, k, l, i);
+                            assert_true(chunk < chunks && !seen[chunk]++);
+                            assert_int_equal(weir_layout_server(&layout, chunk), k);
+                            assert_int_equal(weir_layout_lane(&layout, chunk), l);
+                            assert_int_equal(weir_layout_local(&layout, chunk), i);
+                            assert_true(i == 0 || weir_layout_chunk(&layout, k, l, i - 1) < chunk);
+                        }
+                for (uint32_t c = 0; c < chunks; c++)
+                    assert_int_equal(seen[c], 1);
+            }
+}
+
+static void servers_and_their_lanes_differ_by_one_chunk_at_most(void **state)
+{
+    (void)state;
+    for (uint32_t chunks = 1; chunks < 60; chunks++)
+        for (uint32_t servers = 1; servers < 9; servers++)
+            for (uint32_t lanes = 1; lanes < 6; lanes++) {
+                struct weir_layout layout = weir_layout_make(chunks, 1, servers, lanes);
+                uint32_t least = UINT32_MAX, most = 0;
+                for (uint32_t k = 0; k < servers; k++) {
+                    uint32_t all = 0, low = UINT32_MAX, high = 0;
+                    for (uint32_t l = 0; l < lanes; l++) {
+                        uint32_t count = weir_layout_count(&layout, k, l);
+                        all += count;
+                        low = count < low ? count : low;
+                        high = count > high ? count : high;
+                    }
+                    assert_true(high - low <= 1);
+                    least = all < least ? all : least;
+                    most = all > most ? all : most;
+                }
+                assert_true(most - least <= 1);
+            }
+}
+
+static void hosts_partition_the_replicas_evenly(void **state)
+{
+    (void)state;
+    for (uint32_t replicas = 1; replicas < 70; replicas++)
+        for (uint32_t workers = 1; workers < 90; workers++) {
+            uint32_t at = 0, hosts = workers < replicas ? workers : replicas;
+            for (uint32_t w = 0; w < workers; w++) {
+                uint32_t first, count;
+                weir_layout_hosted(w, replicas, workers, &first, &count);
+                if (w >= hosts) {
+                    assert_int_equal(count, 0);
+                    continue;
+                }
+                assert_int_equal(first, at);
+                assert_true(count >= replicas / hosts && count <= (replicas + hosts - 1) / hosts);
+                for (uint32_t r = first; r < first + count; r++)
+                    assert_int_equal(weir_layout_host(r, replicas, workers), w);
+                at += count;
+            }
+            assert_int_equal(at, replicas);
+        }
+}
+
+static void large_models_do_not_overflow(void **state)
+{
+    (void)state;
+    struct weir_layout layout = weir_layout_make(UINT64_C(1) << 40, 1 << 18, 7, 5);
+    uint32_t last = layout.chunks - 1;
+    assert_int_equal(layout.chunks, 1 << 22);
+    assert_int_equal(weir_layout_elements(&layout, last), 1 << 18);
+    assert_true(weir_layout_first(&layout, last) == (UINT64_C(1) << 40) - (1 << 18));
+    uint32_t first, count;
+    weir_layout_hosted(1023, 1024, 1024, &first, &count);
+    assert_int_equal(first, 1023);
+    assert_int_equal(count, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_float_is_in_one_chunk),
+        cmocka_unit_test(every_chunk_is_at_one_place_under_its_own_number),
+        cmocka_unit_test(servers_and_their_lanes_differ_by_one_chunk_at_most),
+        cmocka_unit_test(hosts_partition_the_replicas_evenly),
+        cmocka_unit_test(large_models_do_not_overflow),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
