@@ -1,0 +1,193 @@
+/* The connecting side of a stream: when it tries, when it gives up, and what it says then; and the machine below it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "protocol/link.h"
+
+#define PEER 3
+#define PATIENCE_NS (4 * WEIR_LINK_RETRY_NS)
+
+struct rig {
+    struct weir_link link;
+    struct weir_machine_counts counts;
+    struct weir_action list[4];
+    struct weir_actions actions;
+};
+
+static void start(struct rig *rig, uint64_t now)
+{
+    *rig = (struct rig){.actions.capacity = 4};
+    rig->actions.list = rig->list;
+    weir_link_start(&rig->link, PEER, "ps/1 at there", PATIENCE_NS, now, &rig->counts, &rig->actions);
+}
+
+/* Whether exactly one connect was asked for since the last time. */
+static bool tried(struct rig *rig)
+{
+    bool once = rig->actions.count == 1 && rig->list[0].kind == WEIR_DO_CONNECT && rig->list[0].peer == PEER;
+    assert_true(once || rig->actions.count == 0);
+    rig->actions.count = 0;
+    return once;
+}
+
+static void come_up(struct rig *rig)
+{
+    weir_link_opened(&rig->link);
+    assert_false(weir_link_up(&rig->link)); /* not before their Hello */
+    weir_link_greeted(&rig->link);
+    assert_true(weir_link_up(&rig->link));
+}
+
+static void it_tries_at_once_and_then_at_intervals(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, 1000);
+    assert_true(tried(&rig));
+    for (uint64_t at = 1000; at < 1000 + PATIENCE_NS - WEIR_LINK_RETRY_NS; at += WEIR_LINK_RETRY_NS) {
+        weir_link_closed(&rig.link, at, "connection refused");
+        assert_true(weir_link_deadline(&rig.link) == at + WEIR_LINK_RETRY_NS);
+        assert_false(weir_link_time(&rig.link, at + WEIR_LINK_RETRY_NS - 1, &rig.actions));
+        assert_false(tried(&rig));
+        assert_false(weir_link_time(&rig.link, at + WEIR_LINK_RETRY_NS, &rig.actions));
+        assert_true(tried(&rig));
+    }
+}
+
+static void while_it_connects_it_does_not_try_again(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, 0);
+    assert_true(tried(&rig));
+    assert_false(weir_link_time(&rig.link, 3 * WEIR_LINK_RETRY_NS, &rig.actions));
+    assert_false(tried(&rig));
+    assert_true(weir_link_deadline(&rig.link) == PATIENCE_NS); /* but it does not wait for ever */
+    assert_true(weir_link_time(&rig.link, PATIENCE_NS, &rig.actions));
+}
+
+static void patience_is_over_at_its_end_and_not_before(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, 500);
+    weir_link_closed(&rig.link, 500, "connection refused");
+    assert_false(weir_link_time(&rig.link, 500 + PATIENCE_NS - 1, &rig.actions));
+    assert_true(weir_link_time(&rig.link, 500 + PATIENCE_NS, &rig.actions));
+    char text[100];
+    weir_link_describe(&rig.link, text, sizeof text);
+    assert_string_equal(text, "lost ps/1 at there: connection refused");
+}
+
+static void a_link_that_is_up_has_no_deadline_and_all_its_patience(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, 0);
+    come_up(&rig);
+    uint64_t later = 100 * PATIENCE_NS;
+    assert_true(weir_link_deadline(&rig.link) == WEIR_NEVER);
+    assert_false(weir_link_time(&rig.link, later, &rig.actions));
+    weir_link_closed(&rig.link, later, "reset");
+    assert_false(weir_link_time(&rig.link, later + PATIENCE_NS - 1, &rig.actions));
+    assert_true(weir_link_time(&rig.link, later + PATIENCE_NS, &rig.actions));
+}
+
+/* A peer that accepts and never greets is as lost as one that refuses: only a Hello starts patience anew. */
+static void streams_without_a_hello_do_not_renew_patience(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, 0);
+    uint64_t at = 0;
+    while (!weir_link_time(&rig.link, at, &rig.actions)) {
+        assert_true(at <= PATIENCE_NS);
+        rig.actions.count = 0;
+        if (rig.link.state == WEIR_LINK_CONNECTING)
+            weir_link_opened(&rig.link);
+        else if (rig.link.state == WEIR_LINK_GREETING)
+            weir_link_closed(&rig.link, at, "no Hello");
+        at += WEIR_LINK_RETRY_NS / 5;
+    }
+    assert_true(at >= PATIENCE_NS);
+}
+
+static void a_forgiven_pause_is_not_counted(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, 0);
+    weir_link_closed(&rig.link, 0, "reset");
+    weir_link_forgive(&rig.link, 1000);
+    assert_false(weir_link_time(&rig.link, PATIENCE_NS + 999, &rig.actions));
+    assert_true(weir_link_time(&rig.link, PATIENCE_NS + 1000, &rig.actions));
+}
+
+static void a_link_that_is_not_used_wants_nothing(void **state)
+{
+    (void)state;
+    struct rig rig = {0};
+    assert_true(weir_link_deadline(&rig.link) == WEIR_NEVER);
+    assert_false(weir_link_time(&rig.link, UINT64_MAX, &rig.actions));
+}
+
+static void a_second_hello_changes_nothing(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, 0);
+    weir_link_greeted(&rig.link); /* too early: nothing is open */
+    assert_false(weir_link_up(&rig.link));
+    come_up(&rig);
+    weir_link_greeted(&rig.link);
+    assert_true(weir_link_up(&rig.link));
+}
+
+static void moves_of_the_table_are_counted_and_no_others_are_made(void **state)
+{
+    (void)state;
+    static const struct weir_transition rows[] = {{0, 1, "begins"}, {1, 0, "ends"}, {1, 1, "goes on"}};
+    static const struct weir_machine machine = {"test", rows, 3};
+    struct weir_machine_counts counts = {0};
+    uint8_t at = 0;
+    weir_machine_move(&machine, &counts, &at, 1);
+    weir_machine_move(&machine, &counts, &at, 1);
+    weir_machine_move(&machine, &counts, &at, 1);
+    weir_machine_move(&machine, &counts, &at, 0);
+    assert_int_equal(at, 0);
+    const uint64_t expected[3] = {1, 1, 2};
+    assert_memory_equal(counts.row, expected, sizeof expected);
+    pid_t child = fork(); /* an assertion ends it */
+    if (child == 0) {
+        close(STDERR_FILENO);
+        signal(SIGABRT, SIG_DFL);
+        weir_machine_move(&machine, &counts, &at, 0);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_tries_at_once_and_then_at_intervals),
+        cmocka_unit_test(while_it_connects_it_does_not_try_again),
+        cmocka_unit_test(patience_is_over_at_its_end_and_not_before),
+        cmocka_unit_test(a_link_that_is_up_has_no_deadline_and_all_its_patience),
+        cmocka_unit_test(streams_without_a_hello_do_not_renew_patience),
+        cmocka_unit_test(a_forgiven_pause_is_not_counted),
+        cmocka_unit_test(a_link_that_is_not_used_wants_nothing),
+        cmocka_unit_test(a_second_hello_changes_nothing),
+        cmocka_unit_test(moves_of_the_table_are_counted_and_no_others_are_made),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

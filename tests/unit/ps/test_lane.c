@@ -1,0 +1,305 @@
+/* The lane core: whom it lets in, what it refuses from whom, and what a peer that comes back is told. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "ps/lane.h"
+
+#define WORKERS 2
+#define SERVERS 2
+#define CHIEF (WORKERS + SERVERS)
+#define OBSERVER (CHIEF + 1)
+#define ELEMENTS 10
+#define BYTES (4 * ELEMENTS)
+
+struct rig {
+    struct weir_arena arena;
+    struct weir_ps_lane *lane;
+    struct weir_actions actions;
+    uint64_t now;
+};
+
+static const uint64_t incarnations[2] = {11, 12};
+
+static struct rig new_lane(uint32_t self, uint32_t chunks)
+{
+    struct weir_ps_lane_config config = {
+        .generation = 3,
+        .incarnation = 7,
+        .job_hash = "job",
+        .numerics = "",
+        .self = self,
+        .workers = WORKERS,
+        .observers = 2,
+        .replicas = 2,
+        .layout = weir_layout_make((uint64_t)chunks * SERVERS * ELEMENTS, ELEMENTS, SERVERS, 1),
+        .slots = 1,
+        .recorder_name = "ps/0",
+        .patience_ns = 1000000000,
+        .worker_incarnations = incarnations,
+        .server_incarnations = incarnations,
+    };
+    struct rig rig = {0};
+    rig.actions.capacity = weir_ps_lane_actions_max(&config);
+    rig.actions.list = weir_arena_take(&rig.arena, rig.actions.capacity, sizeof(struct weir_action));
+    rig.lane = weir_ps_lane_init(&rig.arena, &config);
+    return rig;
+}
+
+static void give(struct rig *rig, struct weir_event event)
+{
+    event.now_ns = ++rig->now;
+    event.text = event.text ? event.text : "";
+    rig->actions.count = 0;
+    weir_ps_lane_step(rig->lane, &event, &rig->actions);
+}
+
+static void say(struct rig *rig, uint32_t peer, struct weir_message_body body, uint64_t payload)
+{
+    give(rig, (struct weir_event){.kind = WEIR_ON_MESSAGE,
+                                  .peer = peer,
+                                  .body = &body,
+                                  .payload = payload,
+                                  .payload_bytes = payload ? BYTES : 0});
+}
+
+static struct weir_hello hello_of(enum weir_node_role role, uint32_t index)
+{
+    struct weir_hello hello = {.role = role, .index = index, .generation = 3, .job_hash = "job", .numerics = ""};
+    hello.incarnation = index < 2 ? incarnations[index] : 99;
+    return hello;
+}
+
+static void greet(struct rig *rig, uint32_t peer, struct weir_hello hello)
+{
+    struct weir_message_body body = {.type = WEIR_HELLO};
+    body.hello = hello;
+    say(rig, peer, body, 0);
+}
+
+static void record(struct rig *rig, uint64_t step, enum weir_order order)
+{
+    struct weir_message_body body = {.type = WEIR_RECORD};
+    body.record = (struct weir_record){.generation = 3, .step = step, .order = order, .scale = 1};
+    give(rig, (struct weir_event){.kind = WEIR_ON_RECORD, .body = &body});
+}
+
+/* Both workers' gradients in one: the whole step of a chunk, up to the apply. */
+static void cover(struct rig *rig, uint32_t chunk, uint64_t step)
+{
+    struct weir_message_body body = {.type = WEIR_CONTRIBUTION};
+    body.contribution = (struct weir_contribution){.generation = 3, .step = step, .chunk = chunk, .level = 1};
+    say(rig, 0, body, 100 + step);
+}
+
+static uint32_t count_sent(const struct rig *rig, uint32_t peer, enum weir_message_type type)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < rig->actions.count; i++)
+        count += rig->actions.list[i].kind == WEIR_DO_SEND && rig->actions.list[i].peer == peer &&
+                 rig->actions.list[i].body.type == type;
+    return count;
+}
+
+static uint32_t count_asked(const struct rig *rig, enum weir_action_kind kind)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < rig->actions.count; i++)
+        count += rig->actions.list[i].kind == kind;
+    return count;
+}
+
+static bool admits(const struct rig *rig, struct weir_hello hello, uint32_t expected)
+{
+    uint32_t peer = UINT32_MAX;
+    const char *reason = NULL;
+    if (weir_ps_lane_admit(rig->lane, &hello, &peer, &reason)) {
+        assert_int_equal(peer, expected);
+        return true;
+    }
+    assert_true(reason && reason[0]);
+    return false;
+}
+
+static void members_of_the_view_are_let_in_and_nobody_else(void **state)
+{
+    (void)state;
+    struct rig first = new_lane(0, 2), second = new_lane(1, 2);
+    assert_true(admits(&first, hello_of(WEIR_NODE_WORKER, 0), 0));
+    assert_true(admits(&first, hello_of(WEIR_NODE_WORKER, 1), 1));
+    assert_true(admits(&first, hello_of(WEIR_NODE_PS, 1), WORKERS + 1));
+    assert_true(admits(&first, hello_of(WEIR_NODE_CHIEF, 0), CHIEF));
+    assert_true(admits(&first, hello_of(WEIR_NODE_OBSERVER, 500), OBSERVER));
+    assert_false(admits(&first, hello_of(WEIR_NODE_WORKER, WORKERS), 0));
+    assert_false(admits(&first, hello_of(WEIR_NODE_WORKER, UINT32_MAX), 0));
+    assert_false(admits(&first, hello_of(WEIR_NODE_PS, SERVERS), 0));
+    assert_false(admits(&first, hello_of(WEIR_NODE_PS, 0), 0));  /* itself */
+    assert_false(admits(&second, hello_of(WEIR_NODE_PS, 0), 0)); /* it is the second that connects */
+    struct weir_hello other = hello_of(WEIR_NODE_WORKER, 1);
+    other.incarnation++;
+    assert_false(admits(&first, other, 0));
+    for (uint32_t role = 0; role < WEIR_NODE_ROLES; role++) {
+        other = hello_of((enum weir_node_role)role, 1);
+        other.generation = 2;
+        assert_false(admits(&first, other, 0));
+        other = hello_of((enum weir_node_role)role, 1);
+        other.job_hash = "jo";
+        assert_false(admits(&first, other, 0));
+    }
+    weir_arena_free(&first.arena);
+    weir_arena_free(&second.arena);
+}
+
+static void observers_are_let_in_as_long_as_there_is_room(void **state)
+{
+    (void)state;
+    struct rig rig = new_lane(0, 2);
+    for (uint32_t o = 0; o < 2; o++) {
+        assert_true(admits(&rig, hello_of(WEIR_NODE_OBSERVER, 0), OBSERVER + o));
+        greet(&rig, OBSERVER + o, hello_of(WEIR_NODE_OBSERVER, 0));
+    }
+    assert_false(admits(&rig, hello_of(WEIR_NODE_OBSERVER, 0), 0));
+    give(&rig, (struct weir_event){.kind = WEIR_ON_CLOSED, .peer = OBSERVER});
+    assert_true(admits(&rig, hello_of(WEIR_NODE_OBSERVER, 0), OBSERVER));
+    weir_arena_free(&rig.arena);
+}
+
+/* Which messages each kind of peer may send to the first server's lane: bits by type. */
+static void each_peer_may_say_what_is_its_own(void **state)
+{
+    (void)state;
+    const uint32_t fetch = 1u << WEIR_FETCH;
+    const struct {
+        uint32_t peer, allowed;
+        struct weir_hello hello;
+    } peers[] = {
+        {1, fetch | 1u << WEIR_CONTRIBUTION | 1u << WEIR_SEAL, hello_of(WEIR_NODE_WORKER, 1)},
+        {WORKERS + 1, fetch | 1u << WEIR_PARTIAL, hello_of(WEIR_NODE_PS, 1)},
+        {CHIEF, fetch, hello_of(WEIR_NODE_CHIEF, 0)},
+        {OBSERVER, fetch, hello_of(WEIR_NODE_OBSERVER, 0)},
+    };
+    for (size_t p = 0; p < sizeof peers / sizeof peers[0]; p++)
+        for (uint32_t type = 1; type < WEIR_MESSAGE_TYPES; type++) {
+            struct rig rig = new_lane(0, 2);
+            struct weir_message_body body = {.type = (enum weir_message_type)type};
+            if (type == WEIR_CONTRIBUTION)
+                body.contribution.generation = 3;
+            if (type == WEIR_REFUSED)
+                body.refused.reason = "";
+            greet(&rig, peers[p].peer, peers[p].hello);
+            say(&rig, peers[p].peer, body, type == WEIR_CONTRIBUTION ? 5 : 0);
+            bool allowed = peers[p].allowed & 1u << type;
+            assert_int_equal(count_asked(&rig, WEIR_DO_CLOSE), !allowed);
+            bool member = peers[p].peer < CHIEF;
+            uint32_t tells = count_asked(&rig, WEIR_DO_TELL); /* the recorder; or the node: a member ends the job */
+            bool to_recorder = type == WEIR_SEAL || type == WEIR_PARTIAL;
+            assert_int_equal(tells, allowed ? to_recorder : member);
+            assert_int_equal(count_asked(&rig, WEIR_DO_RELEASE), type == WEIR_CONTRIBUTION && !allowed);
+            weir_arena_free(&rig.arena);
+        }
+}
+
+static void slots_are_sent_when_the_last_apply_is_done(void **state)
+{
+    (void)state;
+    struct rig rig = new_lane(0, 1);
+    struct weir_message_body fetch = {.type = WEIR_FETCH};
+    fetch.fetch = (struct weir_fetch){.chunk = 0, .version = WEIR_NEWEST, .part = 1};
+    greet(&rig, CHIEF, hello_of(WEIR_NODE_CHIEF, 0));
+    give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = CHIEF});
+    record(&rig, 0, WEIR_ORDER_TRAIN);
+    give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = CHIEF});
+    cover(&rig, 0, 0);
+    assert_int_equal(count_asked(&rig, WEIR_DO_APPLY), 1);
+    record(&rig, 1, WEIR_ORDER_STOP); /* all Seals were there; the apply still writes the slots */
+    give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = CHIEF});
+    say(&rig, CHIEF, fetch, 0);
+    assert_int_equal(count_sent(&rig, CHIEF, WEIR_WEIGHTS), 0);
+    give(&rig, (struct weir_event){.kind = WEIR_ON_APPLIED, .chunk = 0});
+    assert_int_equal(count_sent(&rig, CHIEF, WEIR_WEIGHTS), 1);
+    weir_arena_free(&rig.arena);
+}
+
+static void fetches_are_bounded(void **state)
+{
+    (void)state;
+    struct rig rig = new_lane(0, 1);
+    struct weir_message_body fetch = {.type = WEIR_FETCH};
+    fetch.fetch = (struct weir_fetch){.chunk = 0, .version = 100};
+    greet(&rig, OBSERVER, hello_of(WEIR_NODE_OBSERVER, 0));
+    for (uint32_t i = 0; i < WEIR_FETCHES_MAX; i++) {
+        say(&rig, OBSERVER, fetch, 0);
+        assert_int_equal(rig.actions.count, 0); /* it waits */
+    }
+    say(&rig, OBSERVER, fetch, 0);
+    assert_int_equal(count_asked(&rig, WEIR_DO_CLOSE), 1);
+    weir_arena_free(&rig.arena);
+}
+
+/* Says Hello as worker 1, holding `held` of chunk 0, and counts what it is sent. */
+static uint32_t weights_for(struct rig *rig, bool holds, uint64_t version)
+{
+    struct weir_held held = {.chunk = 0, .version = version};
+    struct weir_hello hello = hello_of(WEIR_NODE_WORKER, 1);
+    hello.held = &held;
+    hello.held_count = holds;
+    give(rig, (struct weir_event){.kind = WEIR_ON_CLOSED, .peer = 1});
+    greet(rig, 1, hello);
+    uint32_t count = 0;
+    for (int i = 0; i < 8; i++) {
+        count += count_sent(rig, 1, WEIR_WEIGHTS);
+        give(rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = 1});
+    }
+    return count;
+}
+
+static void who_comes_back_is_sent_the_live_versions_that_it_lacks(void **state)
+{
+    (void)state;
+    struct rig rig = new_lane(0, 1);
+    assert_int_equal(weights_for(&rig, false, 0), 1);
+    assert_int_equal(weights_for(&rig, true, 0), 0);
+    for (uint64_t step = 0; step < 2; step++) {
+        record(&rig, step, WEIR_ORDER_TRAIN);
+        cover(&rig, 0, step);
+        give(&rig, (struct weir_event){.kind = WEIR_ON_APPLIED, .chunk = 0});
+    }
+    assert_int_equal(weights_for(&rig, false, 0), 2); /* versions 1 and 2 live */
+    assert_int_equal(weights_for(&rig, true, 0), 2);
+    assert_int_equal(weights_for(&rig, true, 1), 1);
+    assert_int_equal(weights_for(&rig, true, 2), 0);
+    weir_arena_free(&rig.arena);
+}
+
+static void who_lacks_two_records_is_sent_both(void **state)
+{
+    (void)state;
+    struct rig rig = new_lane(0, 1);
+    record(&rig, 0, WEIR_ORDER_TRAIN);
+    record(&rig, 1, WEIR_ORDER_TRAIN);
+    greet(&rig, WORKERS + 1, hello_of(WEIR_NODE_PS, 1));
+    uint32_t count = count_sent(&rig, WORKERS + 1, WEIR_RECORD);
+    for (int i = 0; i < 4; i++) {
+        give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = WORKERS + 1});
+        count += count_sent(&rig, WORKERS + 1, WEIR_RECORD);
+    }
+    assert_int_equal(count, 2);
+    weir_arena_free(&rig.arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_of_the_view_are_let_in_and_nobody_else),
+        cmocka_unit_test(observers_are_let_in_as_long_as_there_is_room),
+        cmocka_unit_test(each_peer_may_say_what_is_its_own),
+        cmocka_unit_test(slots_are_sent_when_the_last_apply_is_done),
+        cmocka_unit_test(fetches_are_bounded),
+        cmocka_unit_test(who_comes_back_is_sent_the_live_versions_that_it_lacks),
+        cmocka_unit_test(who_lacks_two_records_is_sent_both),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
