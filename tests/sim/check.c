@@ -115,7 +115,7 @@ void check_admission(struct sim *sim, const struct actor *actor, const struct we
         begun = weir_chief_state(actor->core) >= WEIR_CHIEF_TRAINING &&
                 weir_chief_state(actor->core) <= WEIR_CHIEF_FINISHING;
     bool member = hello->role == WEIR_NODE_PS || hello->role == WEIR_NODE_WORKER;
-    if (begun && member && admits(actor, &other))
+    if (begun && hello->role != WEIR_NODE_OBSERVER && admits(actor, &other))
         sim_fail(sim, "another process is admitted in the place of a node that the view names");
     other = *hello;
     other.index += 100;

@@ -117,6 +117,7 @@ static struct hostile *new_lane(uint32_t seed, struct house *house, uint32_t sel
         .patience_ns = UINT64_MAX / 2,
         .worker_incarnations = incarnations,
         .server_incarnations = incarnations,
+        .chief_incarnation = 7,
     };
     struct hostile *world = hostile_world(seed, weir_ps_lane_actions_max(&house->config));
     struct weir_recorder_config recorder = {

@@ -41,6 +41,7 @@ static struct rig new_lane(uint32_t self, uint32_t chunks)
         .patience_ns = 1000000000,
         .worker_incarnations = incarnations,
         .server_incarnations = incarnations,
+        .chief_incarnation = 11,
     };
     struct rig rig = {0};
     rig.actions.capacity = weir_ps_lane_actions_max(&config);
@@ -139,6 +140,9 @@ static void members_of_the_view_are_let_in_and_nobody_else(void **state)
     assert_false(admits(&first, hello_of(WEIR_NODE_PS, 0), 0));  /* itself */
     assert_false(admits(&second, hello_of(WEIR_NODE_PS, 0), 0)); /* it is the second that connects */
     struct weir_hello other = hello_of(WEIR_NODE_WORKER, 1);
+    other.incarnation++;
+    assert_false(admits(&first, other, 0));
+    other = hello_of(WEIR_NODE_CHIEF, 0);
     other.incarnation++;
     assert_false(admits(&first, other, 0));
     for (uint32_t role = 0; role < WEIR_NODE_ROLES; role++) {
