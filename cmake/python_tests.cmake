@@ -24,6 +24,7 @@ function(weir_python_tests group)
         set(name ${group}.${short}.${CMAKE_MATCH_1})
         add_test(NAME ${name} COMMAND /usr/bin/python3 -B ${file} -v ${class}.test_${CMAKE_MATCH_1})
         set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS "${labels}" RUN_SERIAL ON
+          SKIP_REGULAR_EXPRESSION "OK \\(skipped="
           ENVIRONMENT "WEIR=$<TARGET_FILE:weir>;WEIR_TEST_SLOWNESS=${slowness}")
       endif()
     endforeach()

@@ -24,6 +24,7 @@ import time
 WEIR = os.environ.get("WEIR", "build/weir")
 # Sanitizers make all slower; ctest sets the factor for their builds.
 SLOWNESS = float(os.environ.get("WEIR_TEST_SLOWNESS", "1"))
+SANITIZED = SLOWNESS > 1
 GUARD_S = 30 * SLOWNESS
 POLL_S = 0.01
 FIRST_PORT, LAST_PORT = 20000, 29999  # below the ports that the system hands out itself

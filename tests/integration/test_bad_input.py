@@ -104,11 +104,11 @@ class Files(ClusterCase):
 class Network(ClusterCase):
     """Strangers at every port while a job runs. It ends with the right digest, and memory does not grow."""
 
-    growth_bytes = 64 << 20
+    growth_bytes = 64 << 20 if not harness.SANITIZED else 1 << 30  # a sanitizer keeps what is freed for a while
 
     def attack(self, attacker, epochs=100):
         """The attack takes less time than the job, so that the job has to live with all of it."""
-        job = self.job({"replicas": 2, "fit.epochs": epochs})
+        job = self.job({"replicas": 2, "fit.epochs": epochs // 10 if harness.SANITIZED else epochs})
         expected = harness.run_job(job, guard_s=3 * harness.GUARD_S)
         self.assert_done(expected)
         with harness.Cluster(job, ps=1, workers=2) as cluster:
@@ -132,6 +132,7 @@ class Network(ClusterCase):
     def test_senseless_messages_do_no_harm(self):
         self.attack(lambda port: strangers.send_bad_messages(port, port))
 
+    @unittest.skipIf(harness.SANITIZED, "a sanitizer's memory tells nothing")
     def test_a_message_of_a_gib_is_refused(self):
         self.attack(strangers.send_huge_message, epochs=800)
 
