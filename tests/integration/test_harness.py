@@ -38,7 +38,7 @@ class Harness(unittest.TestCase):
     def test_a_process_that_stays_behind_is_found_and_killed(self):
         self.script("sleep 1000 >/dev/null 2>&1 </dev/null & exit 0\n")
         cluster = harness.Cluster("job.json", ps=0, workers=1)
-        with self.assertRaisesRegex(AssertionError, "processes were left.*sleep 1000"), cluster:
+        with self.assertRaisesRegex(AssertionError, "processes were left"), cluster:
             cluster.start("worker/0")
         session = cluster.processes["worker/0"].pid
         harness.wait_until(lambda: not harness.processes_of(session), "the sleeper to be gone", 5)
