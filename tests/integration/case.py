@@ -35,7 +35,7 @@ class ClusterCase(unittest.TestCase):
     @staticmethod
     def measured(what, seconds):
         """A figure for the log of the test run."""
-        print(f"measured: {what}: {seconds:.3f} s", file=sys.stderr)
+        print(f"\nmeasured: {what}: {seconds:.3f} s", file=sys.stderr)
 
 
 __all__ = ["ClusterCase", "harness", "jobs", "unittest"]
