@@ -33,7 +33,8 @@ struct agent_chief {
     bool has_record, showing;
     struct weir_schedule schedule;
     bool has_schedule;
-    uint64_t train_samples, trained_ns, began_ns;
+    uint64_t epoch_samples; /* that an epoch trains on */
+    uint64_t trained_ns, began_ns;
     char val_names[1 + WEIR_METRICS_MAX][80];
 };
 
@@ -54,12 +55,7 @@ static size_t add_totals(const struct agent_chief *chief, const struct weir_tota
 
 static uint64_t samples_so_far(const struct agent_chief *chief, const struct weir_record *record)
 {
-    struct weir_walk walk = weir_process_walk(chief->process, chief->train_samples);
-    uint64_t in_epoch = 0, per_epoch = 0;
-    for (uint32_t s = 0; s < walk.steps_per_epoch; s++) /* cheap, but not per step: see show_record */
-        per_epoch += weir_walk_batch(&walk, s);
-    in_epoch = (uint64_t)record->train.samples;
-    return record->step / walk.steps_per_epoch * per_epoch + in_epoch;
+    return record->step / chief->schedule.steps_per_epoch * chief->epoch_samples + (uint64_t)record->train.samples;
 }
 
 static void show_record(struct agent_chief *chief, const struct weir_record *record)
@@ -276,8 +272,10 @@ static void outgoing(void *context, struct weir_message_body *body, struct weir_
     if (body->type != WEIR_VIEW || chief->has_schedule || body->view.state != WEIR_VIEW_RUNNING)
         return;
     struct weir_process *process = chief->process;
-    chief->train_samples = body->view.train_samples;
     chief->schedule = weir_process_schedule(process, body->view.train_samples, body->view.validation_samples);
+    struct weir_walk walk = weir_process_walk(process, body->view.train_samples);
+    for (uint32_t s = 0; s < walk.steps_per_epoch; s++)
+        chief->epoch_samples += weir_walk_batch(&walk, s);
     chief->has_schedule = true;
     if (!weir_chief_same_numerics(chief->actor.core))
         weir_log_warning("the nodes' processors or libraries differ: the result can't be reproduced bit by bit");

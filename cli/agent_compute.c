@@ -159,8 +159,9 @@ static void evaluate_replica(struct weir_agent_compute *compute, uint32_t replic
 {
     uint64_t samples = weir_dataset_samples(compute->validation);
     uint32_t rows = weir_process_validation_rows(compute->process);
-    uint64_t begin = (uint64_t)compute->record.round * rows;
-    uint32_t present = samples - begin < rows ? (uint32_t)(samples - begin) : rows, first, count;
+    uint64_t begin = (uint64_t)compute->record.round * rows; /* a round beyond the data has no samples */
+    uint64_t left = begin < samples ? samples - begin : 0;
+    uint32_t present = left < rows ? (uint32_t)left : rows, first, count;
     weir_walk_replica(&compute->walk, present, replica, &first, &count);
     memset(sums, 0, sizeof *sums);
     for (uint32_t done = 0; done < count;) {
