@@ -28,6 +28,19 @@ struct weir_hello weir_process_hello(const struct weir_process *process, enum we
     };
 }
 
+/* The most memory that this process had; the kernel's ru_maxrss counts its parent's before exec, too. */
+static uint64_t peak_rss_bytes(const struct rusage *usage)
+{
+    char line[128];
+    unsigned long kib = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof line, status) && sscanf(line, "VmHWM: %lu kB", &kib) != 1)
+        ;
+    if (status)
+        fclose(status);
+    return 1024 * (kib ? (uint64_t)kib : (uint64_t)usage->ru_maxrss);
+}
+
 void weir_process_measure(const struct weir_process *process, struct weir_heartbeat *heartbeat)
 {
     struct rusage usage;
@@ -35,7 +48,7 @@ void weir_process_measure(const struct weir_process *process, struct weir_heartb
     heartbeat->pid = (uint64_t)getpid();
     heartbeat->cpu_s = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
                        (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-    heartbeat->peak_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
+    heartbeat->peak_rss_bytes = peak_rss_bytes(&usage);
     weir_transport_bytes(process->transport, &heartbeat->sent_bytes, &heartbeat->received_bytes);
     heartbeat->replicas_computed = atomic_load(&process->replicas_computed);
     heartbeat->chunks_applied = atomic_load(&process->chunks_applied);
