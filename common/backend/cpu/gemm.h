@@ -42,8 +42,8 @@ void weir_gemm_bias_gradient(float *db, const float *dz, const struct weir_row_r
 /* dz[i] = y[i] > 0 ? dz[i] : 0 for i < count, in place; y is the layer's output after relu. NaN counts as not > 0. */
 void weir_relu_gradient(float *dz, const float *y, size_t count);
 
-/* Whether these kernels are at least as fast as oneDNN's dnnl_sgemm for a dense layer (forward and gradients together),
- * as measured; see gemm.c. */
+/* Whether these kernels are as fast as oneDNN's dnnl_sgemm for a dense layer, within 1 %: forward and both gradients
+ * together, as measured (figures in gemm.c). Only speed: dnnl_sgemm keeps neither rows nor replicas apart. */
 bool weir_gemm_wins(size_t rows, size_t in, size_t out);
 
 #endif
