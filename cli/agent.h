@@ -54,7 +54,6 @@ struct weir_process {
     float *weights; /* local: the one copy, flat */
     struct weir_agent *agents[WEIR_AGENTS_MAX];
     size_t agent_count;
-    uint64_t started_ns;
     atomic_ullong replicas_computed, chunks_applied; /* changes */
     /* the main thread's */
     uv_loop_t loop;

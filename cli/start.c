@@ -318,7 +318,6 @@ static int start(const struct weir_options *options, bool local)
     bool supervised = weir_lifeline_watch();
     struct weir_process *process = weir_alloc(1, sizeof *process, "the process");
     process->options = options;
-    process->started_ns = weir_clock_ns();
     pthread_mutex_init(&process->lock, NULL);
     while (process->incarnation == 0)
         if (getrandom(&process->incarnation, sizeof process->incarnation, 0) < 0 && errno != EINTR)

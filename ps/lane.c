@@ -323,13 +323,6 @@ uint64_t weir_ps_lane_deadline(const struct weir_ps_lane *lane)
     return lane->failed ? WEIR_NEVER : weir_link_deadline(&lane->recorder);
 }
 
-void weir_ps_lane_waits(const struct weir_ps_lane *lane, char *text, size_t bytes)
-{
-    snprintf(text, bytes, "%s", "");
-    if (lane->recorder.used && !weir_link_up(&lane->recorder))
-        snprintf(text, bytes, "%s: %s", lane->recorder.name, lane->recorder.error);
-}
-
 const struct weir_machine_counts *weir_ps_lane_chunk_counts(const struct weir_ps_lane *lane)
 {
     return &lane->chunk_counts;

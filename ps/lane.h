@@ -57,9 +57,6 @@ bool weir_ps_lane_admit(const struct weir_ps_lane *lane, const struct weir_hello
 void weir_ps_lane_step(struct weir_ps_lane *lane, const struct weir_event *event, struct weir_actions *actions);
 uint64_t weir_ps_lane_deadline(const struct weir_ps_lane *lane);
 
-/* Why the lane does not go on, for a person; "" if it waits for nobody. */
-void weir_ps_lane_waits(const struct weir_ps_lane *lane, char *text, size_t bytes);
-
 const struct weir_machine_counts *weir_ps_lane_chunk_counts(const struct weir_ps_lane *lane);
 const struct weir_machine_counts *weir_ps_lane_link_counts(const struct weir_ps_lane *lane);
 /* The most partly received chunks at one time. */

@@ -80,12 +80,6 @@ struct weir_exchange *weir_exchange_init(struct weir_arena *arena, const struct 
     return exchange;
 }
 
-size_t weir_exchange_nodes(const struct weir_exchange *exchange, const struct weir_tree_node **nodes)
-{
-    *nodes = exchange->nodes;
-    return exchange->node_count;
-}
-
 /* The chunk at a position of a server's order. */
 static struct pulled_chunk *at(struct weir_exchange *exchange, uint32_t server, uint32_t position)
 {
@@ -458,18 +452,6 @@ uint64_t weir_exchange_deadline(const struct weir_exchange *exchange)
         first = deadline < first ? deadline : first;
     }
     return first;
-}
-
-void weir_exchange_waits(const struct weir_exchange *exchange, char *text, size_t bytes)
-{
-    size_t at_byte = 0;
-    snprintf(text, bytes, "%s", "");
-    for (uint32_t k = 0; k < exchange->config.layout.servers && at_byte < bytes; k++) {
-        const struct weir_link *link = &exchange->holders[k].link;
-        if (link->used && !weir_link_up(link))
-            at_byte += (size_t)snprintf(text + at_byte, bytes - at_byte, "%s%s (%s)", at_byte ? ", " : "", link->name,
-                                        link->error[0] ? link->error : "connecting");
-    }
 }
 
 const struct weir_machine_counts *weir_exchange_link_counts(const struct weir_exchange *exchange)

@@ -39,11 +39,6 @@ struct weir_exchange *weir_exchange_init(struct weir_arena *arena, const struct 
 void weir_exchange_step(struct weir_exchange *exchange, const struct weir_event *event, struct weir_actions *actions);
 uint64_t weir_exchange_deadline(const struct weir_exchange *exchange);
 
-/* For whom the lane waits, for a person; "" if for nobody. */
-void weir_exchange_waits(const struct weir_exchange *exchange, char *text, size_t bytes);
 const struct weir_machine_counts *weir_exchange_link_counts(const struct weir_exchange *exchange);
-
-/* The nodes that a worker sends: the largest that its replicas make whole. */
-size_t weir_exchange_nodes(const struct weir_exchange *exchange, const struct weir_tree_node **nodes);
 
 #endif

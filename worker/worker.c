@@ -95,11 +95,6 @@ void weir_worker_step(struct weir_worker *worker, const struct weir_event *event
     try_compute(worker, actions);
 }
 
-uint64_t weir_worker_at(const struct weir_worker *worker)
-{
-    return worker->has_record ? worker->record.step : 0;
-}
-
 const struct weir_machine_counts *weir_worker_counts(const struct weir_worker *worker)
 {
     return &worker->counts;

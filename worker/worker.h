@@ -29,9 +29,6 @@ struct weir_worker *weir_worker_init(struct weir_arena *arena, const struct weir
  * and readiness to the lanes by itself, as the computation comes to them. */
 void weir_worker_step(struct weir_worker *worker, const struct weir_event *event, struct weir_actions *actions);
 
-/* The step that is computed or waited for. */
-uint64_t weir_worker_at(const struct weir_worker *worker);
-
 extern const struct weir_machine weir_worker_machine;
 const struct weir_machine_counts *weir_worker_counts(const struct weir_worker *worker);
 

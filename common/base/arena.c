@@ -22,12 +22,6 @@ void *weir_arena_take(struct weir_arena *arena, size_t count, size_t size)
     return block->memory;
 }
 
-char *weir_arena_text(struct weir_arena *arena, const char *text)
-{
-    size_t bytes = strlen(text) + 1;
-    return memcpy(weir_arena_take(arena, bytes, 1), text, bytes);
-}
-
 void weir_arena_free(struct weir_arena *arena)
 {
     while (arena->blocks) {

@@ -16,8 +16,6 @@ struct weir_arena {
 
 /* Zeroed memory for `count` things of `size` bytes, aligned for any type; never NULL (see memory.h). */
 void *weir_arena_take(struct weir_arena *arena, size_t count, size_t size);
-/* A copy of the text. */
-char *weir_arena_text(struct weir_arena *arena, const char *text);
 void weir_arena_free(struct weir_arena *arena);
 
 #endif

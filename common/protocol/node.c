@@ -10,7 +10,7 @@ struct weir_node {
     uint8_t state;
     struct weir_link link;
     bool welcomed; /* the chief has answered once: from now on its absence is a loss */
-    uint64_t started_ns, heartbeat_at_ns, leave_by_ns;
+    uint64_t heartbeat_at_ns, leave_by_ns;
     uint32_t unsent;
     int exit_code;
     char reason[512];
@@ -204,7 +204,6 @@ void weir_node_step(struct weir_node *node, const struct weir_event *event, stru
 {
     switch (event->kind) {
     case WEIR_ON_START:
-        node->started_ns = event->now_ns;
         weir_link_start(&node->link, CHIEF, node->config.chief_name, node->config.start_timeout_ns, event->now_ns,
                         &node->link_counts, actions);
         break;

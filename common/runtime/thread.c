@@ -54,9 +54,8 @@ void weir_post(struct weir_actor *actor, const struct weir_event *event)
 
 /* ---- actions */
 
-static void tell(struct weir_actor *from, struct weir_actor *to, const struct weir_action *action)
+static void tell(struct weir_actor *to, const struct weir_action *action)
 {
-    (void)from;
     if (!to)
         return;
     struct weir_event event = {
@@ -90,9 +89,9 @@ static void carry_out(struct weir_actor *actor, struct weir_action *action)
         if (action->actor == WEIR_ACTOR_LANES) {
             for (uint32_t lane = 0; lane < actor->lanes; lane++)
                 if (lane != action->lane)
-                    tell(actor, actor->find(actor->context, WEIR_ACTOR_LANE, lane), action);
+                    tell(actor->find(actor->context, WEIR_ACTOR_LANE, lane), action);
         } else {
-            tell(actor, actor->find(actor->context, action->actor, action->lane), action);
+            tell(actor->find(actor->context, action->actor, action->lane), action);
         }
         break;
     default:
