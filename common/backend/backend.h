@@ -90,6 +90,14 @@ struct weir_op_gradient {
     float *kernel, *bias; /* written, not added to; bias NULL without one */
 };
 
+/* Told, on the calling thread, as a kernel's gradient becomes final, from its last row to its first (an operation may
+ * tell or not): the rows from `row` on and the bias, of all gradients of the pass. The pass reads the kernel there no
+ * more. */
+struct weir_op_watcher {
+    void (*rows_final)(void *context, size_t row);
+    void *context;
+};
+
 /* The arguments of one pass. Forward reads x and writes y. Backward reads x, y and dy (and may overwrite dy), writes dx
  * unless it is NULL, and the gradients. */
 struct weir_op_pass {
@@ -100,6 +108,7 @@ struct weir_op_pass {
     float *dy, *dx;
     const struct weir_op_gradient *gradients;
     size_t gradient_count;
+    const struct weir_op_watcher *watcher; /* of backward; NULL: none */
     /* What keys dropout; not training: x passes unchanged. */
     bool training;
     uint64_t seed, step;

@@ -65,7 +65,7 @@ static void own_forward(struct bench *b)
 
 static void own_weight(struct bench *b)
 {
-    weir_gemm_weight_gradient(b->dw, b->x, b->y, b->replicas, b->replica_count, b->in, b->out, b->scratch);
+    weir_gemm_weight_gradient(b->dw, b->x, b->y, b->replicas, b->replica_count, b->in, b->out, NULL, b->scratch);
 }
 
 static void own_input(struct bench *b)

@@ -253,6 +253,19 @@ static size_t set_gradients(struct weir_compute *compute, const struct weir_step
     return count;
 }
 
+/* Passes on which rows of a kernel's gradient are final: a row is one of its last dimension, its bias lies behind. */
+struct watched {
+    const struct weir_step_input *input;
+    const struct weir_variable *kernel;
+};
+
+static void tell_rows(void *context, size_t row)
+{
+    const struct watched *watched = context;
+    const struct weir_variable *kernel = watched->kernel;
+    watched->input->ready(watched->input->ready_context, kernel->offset + row * kernel->shape[kernel->dims - 1]);
+}
+
 /* From operation `from`, whose output's gradient is dy[0], down to the first with weights. */
 static void backward(struct weir_compute *compute, const struct weir_step_input *input, size_t from, uint32_t rows)
 {
@@ -262,9 +275,13 @@ static void backward(struct weir_compute *compute, const struct weir_step_input 
         struct weir_op_pass pass = pass_of(compute, i, input->weights, input->x, rows);
         pass.dy = dy;
         pass.dx = i > compute->first_trained ? dx : NULL;
+        struct watched watched = {.input = input};
+        struct weir_op_watcher watcher = {tell_rows, &watched};
         if (op->kernel != WEIR_NO_VARIABLE) {
             pass.gradients = compute->gradients;
             pass.gradient_count = set_gradients(compute, input, op);
+            watched.kernel = &compute->model->variables[op->kernel];
+            pass.watcher = input->ready ? &watcher : NULL;
         }
         compute->backend->backward(compute->ops[i], &pass);
         if (op->kernel != WEIR_NO_VARIABLE && input->ready)

@@ -3,69 +3,19 @@
 #include <assert.h>
 #include <string.h>
 
-#include "cpu/isa_ops.h"
+#include "cpu/gemm_parts.h"
 
 #define DEPTH_MOST 256                     /* of a panel: 256 x 32 floats leave a third of a 48 KiB L1 to A and C */
+#define DEPTH_FOLDED 128                   /* if B's rows share a set of L1: prefetched, they share few sets of L2 */
 #define ROWS_BLOCK 512                     /* of A, so that A's block stays in L2 beside the panels */
 #define TURNED_FLOATS ((size_t)256 * 1024) /* of dz^T, read once per strip of dx: 1 MiB, half of L2 */
-#define PANELS_FLOATS ((size_t)6 * 1024)   /* of dz, read once per strip of x: 24 KiB, half of L1 */
-#define STRIPS_FLOATS ((size_t)128 * 1024) /* of x, read once per group of panels: 512 KiB */
 #define GRADIENT_DEPTH 2048                /* of the panels of dz^T */
 #define STRIP 48                           /* rows of dx^T made before they are turned: whole cache lines of dx */
-#define COLUMNS_MOST 32                    /* of a tile, over all instruction sets */
-#define ROWS_MOST 16
-#define TREE_LEVELS 33                  /* of a tree over at most 2^32 replicas */
-#define FAR_FLOATS ((size_t)512 * 1024) /* a matrix beyond this many is prefetched: it does not stay in L2 */
-
-static size_t min(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t max(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-static size_t round_up(size_t n, size_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
-/* The even split of `n` into as few parts as `most` allows: the size of part `i` of `parts`. */
-static size_t parts_of(size_t n, size_t most)
-{
-    return n ? (n + most - 1) / most : 1;
-}
-
-static size_t part_size(size_t n, size_t parts, size_t i)
-{
-    return n / parts + (i < n % parts);
-}
-
-static size_t vectors_width(const struct weir_isa_ops *ops, size_t columns)
-{
-    return columns > ops->lanes ? 2 * ops->lanes : ops->lanes;
-}
-
-static size_t tile_rows_most(const struct weir_isa_ops *ops, size_t columns)
-{
-    return columns > ops->lanes ? ops->rows_wide : ops->rows_slim;
-}
+#define FAR_FLOATS ((size_t)512 * 1024)    /* a matrix beyond this many is prefetched: it does not stay in L2 */
+#define PAGE_FLOATS 1024                   /* addresses 4 KiB apart share a set of L1 */
+#define PACKED_ROW (DEPTH_MOST + 16)
 
 /* ---- Scratch. Each product carves its buffers from the front; the sizes here bound them all. */
-
-/* Floats of the panels of dz that stay in L1: at least one. */
-static size_t panels_floats(size_t rows, size_t out)
-{
-    return min(max(PANELS_FLOATS, rows * COLUMNS_MOST), rows * round_up(out, COLUMNS_MOST));
-}
-
-/* Floats of the strips of x that stay in L2: at least one; with plain C's narrow strips much of each is unused. */
-static size_t strips_floats(size_t rows)
-{
-    return max(STRIPS_FLOATS, rows * ROWS_MOST);
-}
 
 static size_t gradient_block_rows(size_t depth)
 {
@@ -75,11 +25,10 @@ static size_t gradient_block_rows(size_t depth)
 size_t weir_gemm_scratch_bytes(size_t max_rows, size_t max_in, size_t max_out)
 {
     (void)max_in;
-    size_t forward = DEPTH_MOST * COLUMNS_MOST;
+    size_t forward = DEPTH_MOST * COLUMNS_MOST + min(max_rows, ROWS_BLOCK) * PACKED_ROW;
     size_t depth = min(max_out, GRADIENT_DEPTH), block = min(round_up(max_rows, COLUMNS_MOST), ROWS_BLOCK);
     size_t input = min(block * depth, max(TURNED_FLOATS, depth * COLUMNS_MOST)) + STRIP * block;
-    size_t weight =
-        TREE_LEVELS * ROWS_MOST * COLUMNS_MOST + panels_floats(max_rows, max(max_out, 1)) + strips_floats(max_rows);
+    size_t weight = weir_gemm_weight_scratch(max_rows, max_out);
     return sizeof(float) * round_up(max(forward, max(input, weight)), 16);
 }
 
@@ -94,6 +43,7 @@ struct product {
     bool b_is_transposed;        /* b is B^T[columns][depth] */
     bool relu;
     float *panel;
+    float *packed; /* NULL, or room for a block of A where rows don't share their sets of L1 */
 };
 
 /* The panel of B at (k, j) as a tile reads it, or where the first tile has to copy it from. */
@@ -124,11 +74,13 @@ static void look_ahead(const struct product *p, struct weir_tile *tile, size_t k
     tile->ahead_pieces = (8 + tiles - 1) / tiles;
 }
 
-/* One panel against a block of rows. */
-static void multiply_panel(const struct product *p, size_t row, size_t rows, size_t k, size_t depth, size_t j)
+/* A block of rows against one panel; `a` is the block's columns from k on. */
+static void multiply_panel(const struct product *p, const float *a, size_t a_row, size_t row, size_t rows, size_t k,
+                           size_t depth, size_t j)
 {
     struct weir_tile tile = {
-        .a_row = p->depth,
+        .a = a,
+        .a_row = a_row,
         .a_step = 1,
         .b_step = p->columns,
         .c_row = p->columns,
@@ -145,9 +97,9 @@ static void multiply_panel(const struct product *p, size_t row, size_t rows, siz
     look_ahead(p, &tile, k, j, tiles);
     for (size_t t = 0; t < tiles; t++) {
         tile.rows = (unsigned)part_size(rows, tiles, t);
-        tile.a = p->a + row * p->depth + k;
         tile.c = p->c + row * p->columns + j;
         p->ops->tile(&tile);
+        tile.a += tile.rows * a_row;
         row += tile.rows;
         if (tile.ahead)
             tile.ahead += depth / 8 * tile.ahead_pieces * tile.ahead_step;
@@ -156,13 +108,28 @@ static void multiply_panel(const struct product *p, size_t row, size_t rows, siz
     }
 }
 
-static void multiply(const struct product *p)
+static void multiply_block(const struct product *p, size_t row, size_t rows, size_t k, size_t depth)
 {
-    size_t blocks = parts_of(p->rows, ROWS_BLOCK), depths = parts_of(p->depth, DEPTH_MOST);
+    const float *a = p->a + row * p->depth + k;
+    size_t a_row = p->depth;
+    if (p->packed) {
+        p->ops->copy(p->packed, PACKED_ROW, a, a_row, rows, depth, depth);
+        a = p->packed;
+        a_row = PACKED_ROW;
+    }
+    for (size_t j = 0; j < p->columns; j += 2 * p->ops->lanes)
+        multiply_panel(p, a, a_row, row, rows, k, depth, j);
+}
+
+static void multiply(struct product *p)
+{
+    size_t blocks = parts_of(p->rows, ROWS_BLOCK);
+    size_t depths = parts_of(p->depth, p->columns % PAGE_FLOATS ? DEPTH_MOST : DEPTH_FOLDED);
+    if (p->depth % PAGE_FLOATS || p->columns <= 4 * p->ops->lanes)
+        p->packed = NULL; /* not needed, or not worth it */
     for (size_t b = 0, row = 0; b < blocks && p->rows; row += part_size(p->rows, blocks, b), b++)
         for (size_t d = 0, k = 0; d < depths; k += part_size(p->depth, depths, d), d++)
-            for (size_t j = 0; j < p->columns; j += 2 * p->ops->lanes)
-                multiply_panel(p, row, part_size(p->rows, blocks, b), k, part_size(p->depth, depths, d), j);
+            multiply_block(p, row, part_size(p->rows, blocks, b), k, part_size(p->depth, depths, d));
 }
 
 void weir_gemm_forward(float *y, const float *x, const float *w, const float *bias_or_null, size_t rows, size_t in,
@@ -178,7 +145,8 @@ void weir_gemm_forward(float *y, const float *x, const float *w, const float *bi
                               .depth = in,
                               .columns = out,
                               .relu = relu,
-                              .panel = scratch};
+                              .panel = scratch,
+                              .packed = (float *)scratch + DEPTH_MOST * COLUMNS_MOST};
     multiply(&product);
 }
 
@@ -267,169 +235,13 @@ void weir_gemm_input_gradient(float *dx, const float *dz, const float *w, size_t
                                   .depth = out,
                                   .columns = in,
                                   .b_is_transposed = true,
-                                  .panel = scratch};
+                                  .panel = scratch,
+                                  .packed = (float *)scratch + DEPTH_MOST * COLUMNS_MOST};
         multiply(&product);
         return;
     }
     struct input_gradient g = {.ops = ops, .dx = dx, .dz = dz, .w = w, .in = in, .out = out};
     input_gradient_turned(&g, rows, scratch);
-}
-
-/* ---- Gradients of weights and bias: sums over replicas.
- *
- * Some panels of dz stay in L1 while the strips of x pass: a strip is a quarter as wide as a panel.
- */
-
-struct weight_gradient {
-    const struct weir_isa_ops *ops;
-    float *dw;
-    const float *x; /* row m at x + m * x_row */
-    const float *dz;
-    size_t x_row, in, out;
-    const struct weir_row_range *replicas;
-    size_t replica_count;
-    size_t rows; /* of all replicas */
-    bool copies_x;
-    float *panels; /* of dz: [columns / width][rows][width], the rows of all replicas in their order */
-    float *strips; /* of x: [rows of dw / ROWS_MOST][rows][ROWS_MOST] */
-    float *levels; /* TREE_LEVELS tiles */
-
-    /* The tile in work. */
-    struct weir_tile tile; /* kept, for to clear one each time would cost as much as a replica of few rows */
-    const float *strip, *panel;
-    size_t panel_width;
-    size_t done; /* rows of the replicas before */
-};
-
-/* g(replica) of the tile: stored, or added to what is there. */
-static void replica_tile(struct weight_gradient *g, const struct weir_row_range *replica, float *to, size_t to_row,
-                         enum weir_tile_end end)
-{
-    struct weir_tile *tile = &g->tile;
-    tile->a = g->copies_x ? g->strip + g->done * ROWS_MOST : g->strip + replica->first * g->x_row;
-    tile->b = g->panel + g->done * g->panel_width;
-    tile->c = to;
-    tile->c_row = to_row;
-    tile->depth = replica->count;
-    tile->end = end;
-    g->ops->tile(tile);
-    g->done += replica->count;
-}
-
-/* The tree's sum over `count` replicas from `first` into `to`; false, and nothing written, if all are empty. */
-static bool tree_tile(struct weight_gradient *g, size_t first, size_t count, float *to, size_t to_row, float *level)
-{
-    if (count == 1) {
-        if (g->replicas[first].count)
-            replica_tile(g, &g->replicas[first], to, to_row, WEIR_TILE_STORE);
-        return g->replicas[first].count != 0;
-    }
-    size_t left = 1;
-    while (left * 2 < count)
-        left *= 2;
-    if (!tree_tile(g, first, left, to, to_row, level))
-        return tree_tile(g, first + left, count - left, to, to_row, level);
-    if (count - left == 1) {
-        if (g->replicas[first + left].count)
-            replica_tile(g, &g->replicas[first + left], to, to_row, WEIR_TILE_ADD);
-    } else if (tree_tile(g, first + left, count - left, level, COLUMNS_MOST, level + ROWS_MOST * COLUMNS_MOST)) {
-        g->ops->add(to, to_row, level, COLUMNS_MOST, g->tile.rows, g->tile.columns);
-    }
-    return true;
-}
-
-/* The rows of all replicas, one behind the other: columns of dz or x from `from` on, padded with zeros. */
-static void copy_rows(const struct weight_gradient *g, float *to, size_t to_row, const float *from, size_t from_row,
-                      size_t columns, size_t padded_columns)
-{
-    for (size_t r = 0; r < g->replica_count; r++) {
-        size_t first = g->replicas[r].first, count = g->replicas[r].count;
-        g->ops->copy(to, to_row, from + first * from_row, from_row, count, columns, padded_columns);
-        to += count * to_row;
-    }
-}
-
-/* Rows i .. i + rows of dw in `strips` even strips, columns j .. j + columns. */
-static void weight_block(struct weight_gradient *g, size_t i, size_t rows, size_t strips, size_t j, size_t columns)
-{
-    size_t wide = 2 * g->ops->lanes;
-    for (size_t s = 0; s < strips; i += g->tile.rows, s++) {
-        g->tile.rows = (unsigned)part_size(rows, strips, s);
-        g->strip = g->copies_x ? g->strips + s * g->rows * ROWS_MOST : g->x + i;
-        for (size_t p = 0; p < columns; p += wide) {
-            g->tile.columns = (unsigned)min(columns - p, wide);
-            g->panel = g->panels + p * g->rows;
-            g->panel_width = vectors_width(g->ops, g->tile.columns);
-            g->done = 0;
-            tree_tile(g, 0, g->replica_count, g->dw + i * g->out + j + p, g->out, g->levels);
-        }
-    }
-}
-
-static void copy_panel(const struct weight_gradient *g, size_t j, size_t p, size_t columns)
-{
-    size_t width = vectors_width(g->ops, columns);
-    copy_rows(g, g->panels + p * g->rows, width, g->dz + j + p, g->out, columns, width);
-}
-
-/* Rows i .. i + rows of dw. */
-static void weight_rows(struct weight_gradient *g, size_t i, size_t rows)
-{
-    size_t wide = 2 * g->ops->lanes, group = max(PANELS_FLOATS / g->rows / wide, 1) * wide;
-    size_t strips = parts_of(rows, tile_rows_most(g->ops, g->out));
-    for (size_t s = 0, row = i; s < strips && g->copies_x; row += part_size(rows, strips, s), s++)
-        copy_rows(g, g->strips + s * g->rows * ROWS_MOST, ROWS_MOST, g->x + row, g->x_row, part_size(rows, strips, s),
-                  part_size(rows, strips, s));
-    for (size_t j = 0; j < g->out; j += group) {
-        size_t columns = min(g->out - j, group);
-        for (size_t p = 0; p < columns; p += wide)
-            copy_panel(g, j, p, min(columns - p, wide));
-        weight_block(g, i, rows, strips, j, columns);
-    }
-}
-
-static void weight_gradient(struct weight_gradient *g, void *scratch)
-{
-    assert((uintptr_t)scratch % 64 == 0);
-    g->ops = weir_isa_ops();
-    g->copies_x = g->out > 4 * g->ops->lanes; /* it pays when each strip is read more than twice */
-    g->tile = (struct weir_tile){.a_row = 1, .a_step = g->copies_x ? ROWS_MOST : g->x_row, .begin = WEIR_TILE_ZERO};
-    for (size_t r = 0; r < g->replica_count; r++)
-        g->rows += g->replicas[r].count;
-    if (!g->rows) {
-        memset(g->dw, 0, g->in * g->out * sizeof *g->dw);
-        return;
-    }
-    g->levels = scratch;
-    g->panels = g->levels + TREE_LEVELS * ROWS_MOST * COLUMNS_MOST;
-    g->strips = g->panels + panels_floats(g->rows, g->out);
-    size_t most = max(STRIPS_FLOATS / g->rows / ROWS_MOST, 1) * tile_rows_most(g->ops, g->out);
-    for (size_t i = 0; i < g->in; i += most)
-        weight_rows(g, i, min(g->in - i, most));
-}
-
-void weir_gemm_weight_gradient(float *dw, const float *x, const float *dz, const struct weir_row_range *replicas,
-                               size_t replica_count, size_t in, size_t out, void *scratch)
-{
-    struct weight_gradient g = {.dw = dw,
-                                .x = x,
-                                .dz = dz,
-                                .x_row = in,
-                                .in = in,
-                                .out = out,
-                                .replicas = replicas,
-                                .replica_count = replica_count};
-    weight_gradient(&g, scratch);
-}
-
-/* The gradient of the weights of one input that is always 1: 1 * dz + sum is exactly dz + sum. */
-void weir_gemm_bias_gradient(float *db, const float *dz, const struct weir_row_range *replicas, size_t replica_count,
-                             size_t out, void *scratch)
-{
-    static const float one = 1;
-    struct weight_gradient g = {
-        .dw = db, .x = &one, .dz = dz, .in = 1, .out = out, .replicas = replicas, .replica_count = replica_count};
-    weight_gradient(&g, scratch);
 }
 
 void weir_relu_gradient(float *dz, const float *y, size_t count)

@@ -31,9 +31,12 @@ void weir_gemm_input_gradient(float *dx, const float *dz, const float *w, size_t
 /* dw[in][out] = the sum over replicas r of x_r^T dz_r, along the fixed tree over positions in `replicas`:
  * sum(a, n) = n == 1 ? g(a) : sum(a, p) + sum(a + p, n - p), p the largest power of two < n. A replica without rows, or
  * a subtree of such, passes its sibling through (nothing is added: -0 stays -0). The bits are those of one call per
- * replica and additions along the tree. All empty: zeros. The ranges' rows together are at most scratch's max_rows. */
+ * replica and additions along the tree. All empty: zeros. The ranges' rows together are at most scratch's max_rows.
+ * The watcher is told as rows become final: at least once, the last time of row 0, unless all are empty or a size is 0.
+ */
 void weir_gemm_weight_gradient(float *dw, const float *x, const float *dz, const struct weir_row_range *replicas,
-                               size_t replica_count, size_t in, size_t out, void *scratch);
+                               size_t replica_count, size_t in, size_t out,
+                               const struct weir_op_watcher *watcher_or_null, void *scratch);
 
 /* db[out] = column sums of dz, by the same tree. */
 void weir_gemm_bias_gradient(float *db, const float *dz, const struct weir_row_range *replicas, size_t replica_count,

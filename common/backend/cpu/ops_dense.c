@@ -149,7 +149,7 @@ static void sgemm_input_gradient(const struct weir_op_desc *d, const struct weir
 /* ---- weir's own kernels */
 
 static void own_kernel_gradient(struct dense *dense, const struct weir_op_pass *pass,
-                                const struct weir_op_gradient *gradient)
+                                const struct weir_op_gradient *gradient, const struct weir_op_watcher *watcher)
 {
     const struct weir_op_desc *d = &dense->op.desc;
     const struct weir_row_range *replicas = gradient->replicas;
@@ -165,7 +165,7 @@ static void own_kernel_gradient(struct dense *dense, const struct weir_op_pass *
         replicas = dense->ranges;
     }
     weir_gemm_weight_gradient(gradient->kernel, pass->x, pass->dy, replicas, gradient->replica_count, d->in_width,
-                              d->out_width, dense->op.context->scratch);
+                              d->out_width, watcher, dense->op.context->scratch);
 }
 
 /* ---- both */
@@ -192,13 +192,13 @@ static void dense_backward(struct weir_op *op, const struct weir_op_pass *pass)
                                  op->context->scratch);
     else if (pass->dx)
         sgemm_input_gradient(d, pass);
+    for (size_t g = 0; g < pass->gradient_count && d->has_bias; g++)
+        weir_cpu_bias_gradient(op->context->tree, &pass->gradients[g], pass->dy, d->positions, d->out_width);
     for (size_t g = 0; g < pass->gradient_count; g++) {
         if (dense->own)
-            own_kernel_gradient(dense, pass, &pass->gradients[g]);
+            own_kernel_gradient(dense, pass, &pass->gradients[g], g + 1 == pass->gradient_count ? pass->watcher : NULL);
         else
             sgemm_kernel_gradient(op, pass, &pass->gradients[g]);
-        if (d->has_bias)
-            weir_cpu_bias_gradient(op->context->tree, &pass->gradients[g], pass->dy, d->positions, d->out_width);
     }
 }
 

@@ -90,7 +90,7 @@ static void check_weight_gradient(enum weir_isa isa, const struct problem *p)
 {
     struct weir_row_range all = {0, (uint32_t)p->rows};
     struct output dw = output_new(p->in * p->out, 4 * (p->rows % 16)), db = output_new(p->out, 4 * (p->rows % 16));
-    weir_gemm_weight_gradient(dw.at, p->x.at, p->dz.at, &all, 1, p->in, p->out, p->scratch);
+    weir_gemm_weight_gradient(dw.at, p->x.at, p->dz.at, &all, 1, p->in, p->out, NULL, p->scratch);
     weir_gemm_bias_gradient(db.at, p->dz.at, &all, 1, p->out, p->scratch);
     const float one = 1;
     for (size_t n = 0; n < p->out; n++) {
@@ -144,12 +144,13 @@ static void every_remainder_of_every_dimension_is_right(void **state)
     on_every_isa(remainders_on);
 }
 
-/* Beyond every block: rows, depth of panels, panels of dz and of dz^T. */
+/* Beyond every block: rows, depth of panels, panels of dz and of dz^T; rows a multiple of 4 KiB apart. */
 static void large_sizes_on(enum weir_isa isa)
 {
     struct draw draw = {.seed = 3};
-    const size_t sizes[][3] = {{1, 300, 5},    {64, 784, 130}, {600, 9, 20},  {515, 65, 3},
-                               {17, 12, 2100}, {3, 5, 4500},   {40, 2, 8200}, {70, 530, 16}};
+    const size_t sizes[][3] = {{1, 300, 5},    {64, 784, 130},  {600, 9, 20},   {515, 65, 3},
+                               {17, 12, 2100}, {3, 5, 4500},    {40, 2, 8200},  {70, 530, 16},
+                               {30, 1024, 99}, {530, 1024, 70}, {20, 300, 1024}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         check_all(isa, &draw, sizes[i][0], sizes[i][1], sizes[i][2]);
 }
@@ -244,12 +245,12 @@ static void check_tree(struct draw *draw, size_t replica_count)
     float *parts = weir_alloc(replica_count * (in + 1) * out, sizeof *parts, "separate gradients");
     float *biases = parts + replica_count * in * out;
     for (size_t r = 0; r < replica_count; r++) {
-        weir_gemm_weight_gradient(parts + r * in * out, p.x.at, p.dz.at, &replicas[r], 1, in, out, p.scratch);
+        weir_gemm_weight_gradient(parts + r * in * out, p.x.at, p.dz.at, &replicas[r], 1, in, out, NULL, p.scratch);
         weir_gemm_bias_gradient(biases + r * out, p.dz.at, &replicas[r], 1, out, p.scratch);
     }
     struct output dw = output_new(in * out, 4 * (rows % 16)), db = output_new(out, 0);
     float *want = weir_alloc(in * out + 1, sizeof *want, "the sum");
-    weir_gemm_weight_gradient(dw.at, p.x.at, p.dz.at, replicas, replica_count, in, out, p.scratch);
+    weir_gemm_weight_gradient(dw.at, p.x.at, p.dz.at, replicas, replica_count, in, out, NULL, p.scratch);
     weir_gemm_bias_gradient(db.at, p.dz.at, replicas, replica_count, out, p.scratch);
     tree_sum(want, parts, replicas, 0, replica_count, in * out);
     assert_memory_equal(dw.at, want, in * out * sizeof *want);
@@ -287,9 +288,9 @@ static void empty_on_both_sides_on(enum weir_isa isa)
                           none[] = {{0, 0}, {4, 0}};
     void *scratch = weir_alloc_tensor(weir_gemm_scratch_bytes(2, 1, 1), "scratch");
     float alone = 0, beside = 0, empty = 1;
-    weir_gemm_weight_gradient(&alone, x, dz, one, 1, 1, 1, scratch);
-    weir_gemm_weight_gradient(&beside, x, dz, padded, 5, 1, 1, scratch);
-    weir_gemm_weight_gradient(&empty, x, dz, none, 2, 1, 1, scratch);
+    weir_gemm_weight_gradient(&alone, x, dz, one, 1, 1, 1, NULL, scratch);
+    weir_gemm_weight_gradient(&beside, x, dz, padded, 5, 1, 1, NULL, scratch);
+    weir_gemm_weight_gradient(&empty, x, dz, none, 2, 1, 1, NULL, scratch);
     assert_memory_equal(&alone, &beside, sizeof alone);
     assert_true(alone == 15);
     assert_true(empty == 0 && !signbit(empty));
@@ -302,6 +303,49 @@ static void empty_replicas_add_nothing(void **state)
 {
     (void)state;
     on_every_isa(empty_on_both_sides_on);
+}
+
+struct watched {
+    const float *dw;
+    size_t out, end, told;
+};
+
+/* What is new must be written already; what is told may only fall. */
+static void on_rows_final(void *context, size_t row)
+{
+    struct watched *watched = context;
+    assert_true(row < watched->end);
+    for (size_t i = row * watched->out; i < watched->end * watched->out; i++)
+        assert_false(isnan(watched->dw[i]));
+    watched->end = row;
+    watched->told++;
+}
+
+static void watcher_on(enum weir_isa isa)
+{
+    (void)isa;
+    struct draw draw = {.seed = 9};
+    const size_t sizes[][3] = {{3, 700, 1100}, {1, 5, 3}, {300, 40, 1000}}; /* in pieces, at once, too wide for L2 */
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        size_t rows = sizes[i][0], in = sizes[i][1], out = sizes[i][2];
+        struct problem p = problem_new(&draw, rows, in, out);
+        struct weir_row_range all = {0, (uint32_t)rows};
+        float *dw = weir_alloc_tensor(in * out * sizeof *dw, "a gradient");
+        memset(dw, 0xff, in * out * sizeof *dw);
+        struct watched watched = {.dw = dw, .out = out, .end = in};
+        struct weir_op_watcher watcher = {on_rows_final, &watched};
+        weir_gemm_weight_gradient(dw, p.x.at, p.dz.at, &all, 1, in, out, &watcher, p.scratch);
+        assert_int_equal(watched.end, 0);
+        assert_true(i != 0 || watched.told > 2);
+        free(dw);
+        problem_free(&p);
+    }
+}
+
+static void rows_told_final_are_written_and_fall_to_zero(void **state)
+{
+    (void)state;
+    on_every_isa(watcher_on);
 }
 
 static void nan_on(enum weir_isa isa)
@@ -358,6 +402,7 @@ int main(void)
         cmocka_unit_test(the_bits_of_a_row_do_not_depend_on_the_other_rows),
         cmocka_unit_test(merged_replicas_have_the_bits_of_separate_ones_summed_by_the_tree),
         cmocka_unit_test(empty_replicas_add_nothing),
+        cmocka_unit_test(rows_told_final_are_written_and_fall_to_zero),
         cmocka_unit_test(nan_passes_through_relu_and_stays_in_its_row),
         cmocka_unit_test(relu_gradient_passes_where_the_output_is_positive),
     };
