@@ -253,6 +253,7 @@ static void on_heartbeat(struct weir_chief *chief, uint32_t m, const struct weir
     const struct weir_heartbeat *heartbeat = &event->body->heartbeat;
     member->heard_ns = event->now_ns;
     member->heartbeat = *heartbeat;
+    snprintf(member->waiting, sizeof member->waiting, "%s", heartbeat->waiting);
     member->heartbeat.error = member->heartbeat.waiting = member->heartbeat.numerics = "";
     if (heartbeat->leaving) {
         member->left = true;
@@ -316,16 +317,6 @@ static void on_closed(struct weir_chief *chief, const struct weir_event *event, 
 
 /* ---- time */
 
-static void say_who_is_missing(struct weir_chief *chief, struct weir_actions *actions)
-{
-    size_t at = 0;
-    for (uint32_t m = 0; m < chief->member_count && at + 1 < sizeof chief->waiting; m++)
-        if (!chief->members[m].up)
-            at += (size_t)snprintf(chief->waiting + at, sizeof chief->waiting - at, "%s%s", at ? ", " : "",
-                                   chief->config.members[m].name);
-    weir_actions_add(actions, WEIR_DO_PROGRESS)->text = chief->waiting;
-}
-
 static void judge_members(struct weir_chief *chief, uint64_t now_ns, struct weir_actions *actions)
 {
     char text[600];
@@ -358,14 +349,12 @@ static void on_time(struct weir_chief *chief, uint64_t now_ns, struct weir_actio
         judge_members(chief, now_ns, actions);
         weir_chief_fetch_time(chief, now_ns, actions);
     }
-    if (chief->state == WEIR_CHIEF_GATHERING) {
-        say_who_is_missing(chief, actions);
-        if (now_ns >= chief->started_ns + chief->config.start_timeout_ns) {
-            char text[600];
-            snprintf(text, sizeof text, "%s: these did not come within start_timeout_s: %.500s", chief->config.name,
-                     chief->waiting);
-            weir_chief_fail(chief, text, now_ns, actions);
-        }
+    weir_chief_say_waiting(chief, now_ns, actions);
+    if (chief->state == WEIR_CHIEF_GATHERING && now_ns >= chief->started_ns + chief->config.start_timeout_ns) {
+        char text[600];
+        snprintf(text, sizeof text, "%s: these did not come within start_timeout_s: %.500s", chief->config.name,
+                 chief->waiting);
+        weir_chief_fail(chief, text, now_ns, actions);
     }
     chief->look_at_ns = now_ns + chief->config.heartbeat_ns;
 }

@@ -16,6 +16,7 @@
 #include "protocol/layout.h"
 #include "protocol/link.h"
 #include "protocol/machine.h"
+#include "protocol/wait.h"
 
 enum weir_chief_state {
     WEIR_CHIEF_GATHERING,
@@ -61,10 +62,14 @@ bool weir_chief_admit(const struct weir_chief *chief, const struct weir_hello *h
                       const char **reason, bool *job_differs);
 
 /* Events: ON_START, ON_TIME, ON_OPENED, ON_CLOSED, ON_MESSAGE, ON_SENT, ON_FAILED (from outside: a signal), ON_RESULTS.
- * Actions: CONNECT, CLOSE, SEND, STORE (chunk, part, payload), PROGRESS, RESULTS, STOP. */
+ * Actions: CONNECT, CLOSE, SEND, STORE (chunk, part, payload), PROGRESS (a record; or text: for whom the job waits, and
+ * which member says so, again and again while it does, then once ""), RESULTS, STOP. */
 void weir_chief_step(struct weir_chief *chief, const struct weir_event *event, struct weir_actions *actions);
 uint64_t weir_chief_deadline(const struct weir_chief *chief);
 enum weir_chief_state weir_chief_state(const struct weir_chief *chief);
+
+/* For whom the job waits: what the last PROGRESS without a record said. */
+const char *weir_chief_waiting(const struct weir_chief *chief);
 
 /* The newest heartbeat of a member (texts are not kept), and whether all members compute with the same numerics. */
 const struct weir_heartbeat *weir_chief_member(const struct weir_chief *chief, uint32_t member);

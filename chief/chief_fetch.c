@@ -90,6 +90,7 @@ static void on_record(struct weir_chief *chief, const struct weir_event *event, 
     if (!newer || chief->state != WEIR_CHIEF_TRAINING)
         return;
     chief->has_record = true;
+    chief->record_ns = event->now_ns;
     chief->record_step = record->step;
     chief->record_round = record->round;
     struct weir_action *action = weir_actions_add(actions, WEIR_DO_PROGRESS);
@@ -153,6 +154,29 @@ void weir_chief_fetch_message(struct weir_chief *chief, const struct weir_event 
         break;
     default:
         break;
+    }
+}
+
+void weir_chief_fetch_waiting(const struct weir_chief *chief, char *text, size_t bytes)
+{
+    if (chief->state > WEIR_CHIEF_FETCHING)
+        return;
+    for (uint32_t s = 0; s < chief->stream_count; s++) {
+        const struct fetch_stream *stream = &chief->streams[s];
+        const struct weir_link *link = &stream->link;
+        uint32_t lane = s % chief->config.layout.lanes;
+        if (!link->used)
+            continue;
+        if (!weir_link_up(link)) {
+            snprintf(text, bytes, "%s: a connection (lane %u: %s)", link->name, lane,
+                     link->error[0] ? link->error : "no answer");
+            return;
+        }
+        if (chief->state == WEIR_CHIEF_FETCHING && stream->got < piece_count(chief, stream)) {
+            snprintf(text, bytes, "%s: piece %u of %u of the result (lane %u)", link->name, stream->got + 1,
+                     piece_count(chief, stream), lane);
+            return;
+        }
     }
 }
 

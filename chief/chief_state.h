@@ -10,6 +10,7 @@ struct member {
     uint64_t heard_ns, down_ns;
     char error[160];
     struct weir_heartbeat heartbeat;
+    char waiting[WEIR_WAIT_BYTES]; /* what it said last that it waits for */
 };
 
 /* The chief's stream to one lane of one server: records (the first lane of the first server), and at the end every
@@ -39,10 +40,19 @@ struct weir_chief {
     uint64_t last_version; /* at the stop record */
     uint64_t started_ns, look_at_ns, last_ns, leave_by_ns;
     char reason[600], waiting[1024];
+    struct weir_wait wait; /* the chief's own */
+    uint32_t reporter;     /* member whose wait is shown, since when */
+    uint64_t reporter_ns, record_ns;
+    bool said_waiting;
     struct weir_machine_counts counts, link_counts;
 };
 
 void weir_chief_fail(struct weir_chief *chief, const char *reason, uint64_t now_ns, struct weir_actions *actions);
+
+/* ---- chief_wait.c */
+
+/* Says for whom the job waits, if it does; `now_ns`: at every look. */
+void weir_chief_say_waiting(struct weir_chief *chief, uint64_t now_ns, struct weir_actions *actions);
 
 /* ---- chief_fetch.c: the streams to the servers' lanes */
 
@@ -50,6 +60,8 @@ void weir_chief_fetch_start(struct weir_chief *chief, uint64_t now_ns, struct we
 void weir_chief_fetch_opened(struct weir_chief *chief, uint32_t peer, struct weir_actions *actions);
 void weir_chief_fetch_closed(struct weir_chief *chief, const struct weir_event *event);
 void weir_chief_fetch_message(struct weir_chief *chief, const struct weir_event *event, struct weir_actions *actions);
+/* The server that the first missing piece of the result comes from, or that is not connected: "" if none. */
+void weir_chief_fetch_waiting(const struct weir_chief *chief, char *text, size_t bytes);
 void weir_chief_fetch_time(struct weir_chief *chief, uint64_t now_ns, struct weir_actions *actions);
 
 #endif

@@ -47,6 +47,7 @@ struct weir_process {
     uint64_t incarnation;
     char numerics[512];
     struct weir_member chief, *servers, *workers;
+    const char **server_names, **worker_names; /* those of `servers` and `workers` */
     uint32_t server_count, worker_count, replicas;
     struct weir_layout layout;
     uint32_t lanes;
@@ -100,6 +101,10 @@ uint32_t weir_process_credit(const struct weir_process *process);
 /* What the job does with that much data, as the record needs it. Arrays are the arena's. */
 struct weir_schedule weir_process_schedule(struct weir_process *process, uint64_t train_samples,
                                            uint64_t validation_samples);
+/* Cuts a chunk into runs that belong to one variable and one block of 64 Ki parameters (engine/store.h). Returns their
+ * number; `pieces` may be NULL. */
+struct weir_piece;
+size_t weir_process_pieces(const struct weir_process *process, uint32_t chunk, struct weir_piece *pieces);
 /* The order of training samples. */
 struct weir_walk weir_process_walk(const struct weir_process *process, uint64_t train_samples);
 /* Validation is walked in rounds of this many samples. */

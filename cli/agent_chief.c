@@ -15,7 +15,6 @@
 #include "engine/engine.h"
 
 #define OBSERVERS 8
-#define SAY_WAITING_NS (5 * WEIR_NS_PER_S)
 
 struct agent_chief {
     struct weir_agent agent;
@@ -36,6 +35,7 @@ struct agent_chief {
     uint64_t epoch_samples; /* that an epoch trains on */
     uint64_t trained_ns, began_ns;
     char val_names[1 + WEIR_METRICS_MAX][80];
+    char waiting[1100];
 };
 
 /* ---- what is shown */
@@ -99,9 +99,14 @@ static void show_record(struct agent_chief *chief, const struct weir_record *rec
 
 static void show(struct agent_chief *chief, const struct weir_action *action)
 {
+    if (!action->has_body && !action->text[0]) {
+        if (chief->has_record) /* before it, all that come are waited for, and training says that they have */
+            weir_log_info("no longer %s", chief->waiting);
+        return;
+    }
     if (!action->has_body) {
-        char text[1100];
-        snprintf(text, sizeof text, "waiting for %s", action->text);
+        char *text = chief->waiting;
+        snprintf(text, sizeof chief->waiting, "waiting for %s", action->text);
         struct weir_progress progress = {.phase = WEIR_PROGRESS_WAITING, .waiting = text};
         weir_progress_update(&progress, weir_clock_ns());
         return;

@@ -6,7 +6,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#define SAY_WAITING_NS (5 * WEIR_NS_PER_S)
+#define SAY_WAITING_NS (10 * WEIR_NS_PER_S)
+_Static_assert(WEIR_NODE_WAITS_MAX > WEIR_LANES_MAX, "each lane has a place, and one actor beside them");
+
 #define VIEW_LIMIT_BYTES ((size_t)16 << 20)
 
 static void step(void *core, const struct weir_event *event, struct weir_actions *actions)
@@ -37,13 +39,21 @@ static void outgoing(void *context, struct weir_message_body *body, struct weir_
     body->heartbeat.step = node->step(node->owner);
 }
 
-/* Says for whom this node waits: at once when that changes, and again now and then. */
+/* Says for whom this node waits, and when that is over; of the same one again only after a while. */
 static void say_waiting(struct weir_agent_node *node, const char *text)
 {
     uint64_t now = weir_clock_ns();
-    if (strcmp(text, node->waiting) == 0 && now < node->said_ns + SAY_WAITING_NS)
+    size_t name = strcspn(text, ":(");
+    if (!*text) {
+        if (node->waits)
+            weir_log_info("no longer waiting for %s", node->waiting);
+        node->waits = false;
+        return;
+    }
+    if (strncmp(text, node->waiting, name) == 0 && now < node->said_ns + SAY_WAITING_NS)
         return;
     snprintf(node->waiting, sizeof node->waiting, "%s", text);
+    node->waits = true;
     node->said_ns = now;
     weir_log_info("waiting for %s", text);
 }

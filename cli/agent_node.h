@@ -13,8 +13,10 @@ struct weir_agent_node {
     struct weir_arena arena;
     struct weir_actor actor;
     struct weir_thread *thread;
-    char name[64], waiting[256];
+    char name[64];
+    char waiting[WEIR_WAIT_BYTES]; /* what was said last, at said_ns; `waits`: and that it is over was not */
     uint64_t said_ns;
+    bool waits;
 };
 
 /* `hello` is what it says of itself to the chief. */

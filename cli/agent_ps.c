@@ -195,34 +195,22 @@ static uint64_t deadline_lane(const void *core)
     return weir_ps_lane_deadline(core);
 }
 
+static uint64_t waiting_lane(const void *core, char *text, size_t bytes)
+{
+    return weir_ps_lane_waiting(core, text, bytes);
+}
+
+static uint64_t waiting_recorder(const void *core, char *text, size_t bytes)
+{
+    return weir_recorder_waiting(core, text, bytes);
+}
+
 static void step_recorder(void *core, const struct weir_event *event, struct weir_actions *actions)
 {
     weir_recorder_step(core, event, actions);
 }
 
 /* ---- making the lanes, once the view is there */
-
-/* Cuts a chunk into runs that belong to one variable and one block of 64 Ki parameters. */
-static size_t cut_pieces(const struct weir_process *process, uint32_t chunk, struct weir_piece *pieces)
-{
-    uint64_t begin = weir_layout_first(&process->layout, chunk);
-    uint64_t end = begin + weir_layout_elements(&process->layout, chunk);
-    size_t count = 0;
-    for (size_t v = 0; v < process->variable_count; v++) {
-        uint64_t from = process->variables[v].offset, to = from + process->variables[v].elements;
-        from = from > begin ? from : begin;
-        to = to < end ? to : end;
-        while (from < to) {
-            uint64_t block_end = (from / WEIR_PIECE_ELEMENTS + 1) * WEIR_PIECE_ELEMENTS;
-            uint64_t stop = block_end < to ? block_end : to;
-            if (pieces)
-                pieces[count] = (struct weir_piece){(uint32_t)v, (uint32_t)(from - begin), (uint32_t)(stop - from)};
-            count++;
-            from = stop;
-        }
-    }
-    return count;
-}
 
 static void make_pieces(struct agent_ps *ps, struct weir_schedule *schedule)
 {
@@ -232,9 +220,9 @@ static void make_pieces(struct agent_ps *ps, struct weir_schedule *schedule)
     ps->pieces = weir_arena_take(&ps->arena, chunks, sizeof(struct weir_piece *));
     ps->piece_count = weir_arena_take(&ps->arena, chunks, sizeof(size_t));
     for (uint32_t c = 0; c < chunks; c++) {
-        size_t count = cut_pieces(process, c, NULL);
+        size_t count = weir_process_pieces(process, c, NULL);
         ps->pieces[c] = weir_arena_take(&ps->arena, count, sizeof(struct weir_piece));
-        ps->piece_count[c] = cut_pieces(process, c, ps->pieces[c]);
+        ps->piece_count[c] = weir_process_pieces(process, c, ps->pieces[c]);
         all += count;
     }
     if (schedule->gate == WEIR_GATE_NONE)
@@ -319,6 +307,8 @@ static struct weir_ps_lane *make_core(struct ps_lane *lane, const struct weir_vi
         .pieces = pieces,
         .slots = (uint32_t)weir_engine_slots(lane->engine),
         .recorder_name = process->servers[0].name,
+        .chief_name = process->chief.name,
+        .worker_names = process->worker_names,
         .patience_ns = weir_process_lease_ns(process),
         .worker_incarnations = incarnations[WEIR_NODE_WORKER],
         .server_incarnations = incarnations[WEIR_NODE_PS],
@@ -334,6 +324,10 @@ static void make_recorder(struct agent_ps *ps, const struct weir_view *view, con
     struct weir_recorder_config config = {
         .generation = view->generation,
         .replicas = ps->process->replicas,
+        .workers = ps->process->worker_count,
+        .servers = ps->process->server_count,
+        .worker_names = ps->process->worker_names,
+        .server_names = ps->process->server_names,
         .schedule = *schedule,
     };
     ps->recorder = (struct weir_actor){
@@ -341,6 +335,8 @@ static void make_recorder(struct agent_ps *ps, const struct weir_view *view, con
         .core = weir_recorder_init(&ps->arena, &config),
         .context = ps,
         .step = step_recorder,
+        .waiting = waiting_recorder,
+        .wait_number = WEIR_LANES_MAX,
         .actions_max = WEIR_RECORDER_ACTIONS_MAX,
         .find = find_from_recorder,
         .lanes = ps->process->lanes,
@@ -447,6 +443,8 @@ static void init_lane(struct agent_ps *ps, uint32_t l)
         .context = lane,
         .step = step_lane,
         .deadline = deadline_lane,
+        .waiting = waiting_lane,
+        .wait_number = l,
         .admit = admit_lane,
         .address = address_lane,
         .outgoing = outgoing_lane,

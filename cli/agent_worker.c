@@ -93,9 +93,8 @@ static const char *address_lane(void *context, uint32_t peer, uint32_t *channel)
     return lane->worker->process->servers[peer].address;
 }
 
-static struct weir_actor *find_from_lane(void *context, enum weir_actor_name actor, uint32_t lane)
+static struct weir_actor *find(struct agent_worker *worker, enum weir_actor_name actor, uint32_t lane)
 {
-    struct agent_worker *worker = ((struct worker_lane *)context)->worker;
     switch (actor) {
     case WEIR_ACTOR_NODE:
         return &worker->node.actor;
@@ -108,6 +107,11 @@ static struct weir_actor *find_from_lane(void *context, enum weir_actor_name act
     }
 }
 
+static struct weir_actor *find_from_lane(void *context, enum weir_actor_name actor, uint32_t lane)
+{
+    return find(((struct worker_lane *)context)->worker, actor, lane);
+}
+
 static void step_lane(void *core, const struct weir_event *event, struct weir_actions *actions)
 {
     weir_exchange_step(core, event, actions);
@@ -116,6 +120,11 @@ static void step_lane(void *core, const struct weir_event *event, struct weir_ac
 static uint64_t deadline_lane(const void *core)
 {
     return weir_exchange_deadline(core);
+}
+
+static uint64_t waiting_lane(const void *core, char *text, size_t bytes)
+{
+    return weir_exchange_waiting(core, text, bytes);
 }
 
 static void perform_step(void *context, const struct weir_action *action)
@@ -131,15 +140,22 @@ static void step_worker(void *core, const struct weir_event *event, struct weir_
     weir_worker_step(core, event, actions);
 }
 
+static uint64_t waiting_worker(const void *core, char *text, size_t bytes)
+{
+    return weir_worker_waiting(core, text, bytes);
+}
+
+static struct weir_actor *find_from_step(void *context, enum weir_actor_name actor, uint32_t lane)
+{
+    return find(context, actor, lane);
+}
+
 /* ---- once the view is there */
 
 static void make_exchange(struct worker_lane *lane, const struct weir_view *view)
 {
     const struct agent_worker *worker = lane->worker;
     const struct weir_process *process = worker->process;
-    const char **names = weir_arena_take(&lane->arena, process->server_count, sizeof(char *));
-    for (uint32_t k = 0; k < process->server_count; k++)
-        names[k] = process->servers[k].name;
     struct weir_exchange_config config = {
         .generation = view->generation,
         .view = view->number,
@@ -152,7 +168,8 @@ static void make_exchange(struct worker_lane *lane, const struct weir_view *view
         .replicas = process->replicas,
         .layout = process->layout,
         .credit = weir_process_credit(process),
-        .server_names = names,
+        .server_names = process->server_names,
+        .chief_name = process->chief.name,
         .patience_ns = weir_process_lease_ns(process),
     };
     lane->actor.core = weir_exchange_init(&lane->arena, &config);
@@ -166,12 +183,17 @@ static void make_step_core(struct agent_worker *worker)
     struct weir_worker_config config = {
         .lanes = worker->process->lanes,
         .stands_by = worker->compute.replica_count == 0,
+        .layout = worker->process->layout,
+        .server_names = worker->process->server_names,
     };
     worker->step_actor = (struct weir_actor){
         .name = "step",
         .core = weir_worker_init(&worker->arena, &config),
         .context = worker,
         .step = step_worker,
+        .waiting = waiting_worker,
+        .wait_number = WEIR_LANES_MAX,
+        .find = find_from_step,
         .actions_max = WEIR_WORKER_ACTIONS_MAX,
         .perform = perform_step,
     };
@@ -273,6 +295,8 @@ static void init_lane(struct agent_worker *worker, uint32_t l)
         .context = lane,
         .step = step_lane,
         .deadline = deadline_lane,
+        .waiting = waiting_lane,
+        .wait_number = l,
         .address = address_lane,
         .outgoing = outgoing_lane,
         .perform = perform_lane,

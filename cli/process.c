@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/agent.h"
+#include "engine/store.h"
 
 /* Batches of one round of validation: long enough to hide its round trip, short enough to be no pause. */
 #define VALIDATION_BATCHES 16
@@ -110,6 +111,27 @@ struct weir_schedule weir_process_schedule(struct weir_process *process, uint64_
         schedule.clip = job->optimizer.global_clipnorm;
     }
     return schedule;
+}
+
+size_t weir_process_pieces(const struct weir_process *process, uint32_t chunk, struct weir_piece *pieces)
+{
+    uint64_t begin = weir_layout_first(&process->layout, chunk);
+    uint64_t end = begin + weir_layout_elements(&process->layout, chunk);
+    size_t count = 0;
+    for (size_t v = 0; v < process->variable_count; v++) {
+        uint64_t from = process->variables[v].offset, to = from + process->variables[v].elements;
+        from = from > begin ? from : begin;
+        to = to < end ? to : end;
+        while (from < to) {
+            uint64_t block_end = (from / WEIR_PIECE_ELEMENTS + 1) * WEIR_PIECE_ELEMENTS;
+            uint64_t stop = block_end < to ? block_end : to;
+            if (pieces)
+                pieces[count] = (struct weir_piece){(uint32_t)v, (uint32_t)(from - begin), (uint32_t)(stop - from)};
+            count++;
+            from = stop;
+        }
+    }
+    return count;
 }
 
 void weir_process_agent_done(struct weir_process *process, int code, const char *why)

@@ -34,23 +34,28 @@ static void name_member(struct weir_member *member, enum weir_node_role role, co
 }
 
 static uint32_t name_members(struct weir_process *process, enum weir_role role, enum weir_node_role node_role,
-                             struct weir_member **members)
+                             struct weir_member **members, const char ***names)
 {
     const struct weir_cluster *cluster = &process->cluster;
     uint32_t count = 0;
     *members = weir_arena_take(&process->arena, weir_cluster_count(cluster, role), sizeof **members);
+    *names = weir_arena_take(&process->arena, weir_cluster_count(cluster, role), sizeof **names);
     for (size_t i = 0; i < cluster->task_count; i++) {
         const struct weir_task *task = &cluster->tasks[i];
-        if (task->role == role)
-            name_member(&(*members)[count++], node_role, weir_role_names[role], task->index, task->address);
+        if (task->role != role)
+            continue;
+        name_member(&(*members)[count], node_role, weir_role_names[role], task->index, task->address);
+        (*names)[count] = (*members)[count].name;
+        count++;
     }
     return count;
 }
 
 static void name_cluster(struct weir_process *process)
 {
-    process->server_count = name_members(process, WEIR_PS, WEIR_NODE_PS, &process->servers);
-    process->worker_count = name_members(process, WEIR_WORKER, WEIR_NODE_WORKER, &process->workers);
+    process->server_count = name_members(process, WEIR_PS, WEIR_NODE_PS, &process->servers, &process->server_names);
+    process->worker_count =
+        name_members(process, WEIR_WORKER, WEIR_NODE_WORKER, &process->workers, &process->worker_names);
     const struct weir_task *chief = weir_cluster_find(&process->cluster, WEIR_CHIEF, 0);
     name_member(&process->chief, WEIR_NODE_CHIEF, "chief", 0, chief ? chief->address : process->workers[0].address);
 }
@@ -65,6 +70,10 @@ static void name_local(struct weir_process *process)
     name_member(&process->chief, WEIR_NODE_CHIEF, "chief", 0, "127.0.0.1:2222");
     name_member(&process->servers[0], WEIR_NODE_PS, "ps", 0, "127.0.0.1:2222");
     name_member(&process->workers[0], WEIR_NODE_WORKER, "worker", 0, "127.0.0.1:2222");
+    process->server_names = weir_arena_take(&process->arena, 1, sizeof(char *));
+    process->worker_names = weir_arena_take(&process->arena, 1, sizeof(char *));
+    process->server_names[0] = process->servers[0].name;
+    process->worker_names[0] = process->workers[0].name;
 }
 
 static uint32_t position_of(const struct weir_member *members, uint32_t count, uint32_t index)

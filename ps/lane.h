@@ -16,6 +16,7 @@
 #include "protocol/layout.h"
 #include "protocol/link.h"
 #include "protocol/machine.h"
+#include "protocol/wait.h"
 #include "ps/chunk.h"
 
 struct weir_ps_lane;
@@ -33,6 +34,8 @@ struct weir_ps_lane_config {
     uint32_t slots;
     uint64_t first_version;
     const char *recorder_name; /* "ps/0 at 127.0.0.1:2222" */
+    const char *chief_name;
+    const char *const *worker_names; /* by worker */
     uint64_t patience_ns;
     const uint64_t *worker_incarnations; /* by worker: of the view. Another one's Hello is refused */
     const uint64_t *server_incarnations; /* by server */
@@ -56,6 +59,8 @@ bool weir_ps_lane_admit(const struct weir_ps_lane *lane, const struct weir_hello
  * ON_PARTIAL; the other lanes: ON_RECORD; lane 0: ON_PARTIAL), RELEASE, SUM, APPLY, FREE. */
 void weir_ps_lane_step(struct weir_ps_lane *lane, const struct weir_event *event, struct weir_actions *actions);
 uint64_t weir_ps_lane_deadline(const struct weir_ps_lane *lane);
+/* What it waits for, of others than this server, and its step, as protocol/wait.h says; "" for nothing. */
+uint64_t weir_ps_lane_waiting(const struct weir_ps_lane *lane, char *text, size_t bytes);
 
 const struct weir_machine_counts *weir_ps_lane_chunk_counts(const struct weir_ps_lane *lane);
 const struct weir_machine_counts *weir_ps_lane_link_counts(const struct weir_ps_lane *lane);

@@ -1,8 +1,10 @@
 #include "ps/recorder.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "protocol/layout.h"
 #include "protocol/tree.h"
 
 struct seal_box {
@@ -273,4 +275,28 @@ void weir_recorder_step(struct weir_recorder *recorder, const struct weir_event 
     default:
         assert(!"an event that the recorder does not have");
     }
+}
+
+uint64_t weir_recorder_waiting(const struct weir_recorder *recorder, char *text, size_t bytes)
+{
+    const struct weir_recorder_config *config = &recorder->config;
+    const struct weir_record *record = &recorder->record;
+    text[0] = '\0';
+    if (record->order == WEIR_ORDER_STOP)
+        return 0;
+    for (uint32_t r = 0; r < config->replicas; r++) {
+        if (recorder->has_seal[r])
+            continue;
+        uint32_t worker = weir_layout_host(r, config->replicas, config->workers);
+        snprintf(text, bytes, "%s: what step %llu, round %u came to (replica %u)", config->worker_names[worker],
+                 (unsigned long long)record->step, record->round, r);
+        return record->step;
+    }
+    for (uint32_t c = 0; gated(recorder) && record->order == WEIR_ORDER_TRAIN && c < recorder->chunks; c++)
+        if (c % config->servers != 0 && !recorder->has_partial[c]) { /* this server's lanes say what theirs wait for */
+            snprintf(text, bytes, "%s: the norm of the gradient of step %llu (chunk %u)",
+                     config->server_names[c % config->servers], (unsigned long long)record->step, c);
+            return record->step;
+        }
+    return 0;
 }

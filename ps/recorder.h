@@ -17,9 +17,10 @@ struct weir_recorder;
 
 struct weir_recorder_config {
     uint64_t generation;
-    uint32_t replicas;
-    struct weir_schedule schedule; /* its arrays outlive the recorder */
-    uint64_t first_step;           /* 0, or where a resumed job goes on */
+    uint32_t replicas, workers, servers;
+    const char *const *worker_names, *const *server_names; /* "ps/1 at 127.0.0.1:2222" */
+    struct weir_schedule schedule;                         /* its arrays outlive the recorder */
+    uint64_t first_step;                                   /* 0, or where a resumed job goes on */
 };
 
 /* Most actions of one step. */
@@ -29,6 +30,9 @@ struct weir_recorder *weir_recorder_init(struct weir_arena *arena, const struct 
 
 /* Events: ON_START (tells the first record), ON_SEAL, ON_PARTIAL. Actions: TELL ON_RECORD to all lanes. */
 void weir_recorder_step(struct weir_recorder *recorder, const struct weir_event *event, struct weir_actions *actions);
+
+/* Whose Seal or Partial it waits for, and its step, as protocol/wait.h says; "" after the last record. */
+uint64_t weir_recorder_waiting(const struct weir_recorder *recorder, char *text, size_t bytes);
 
 const struct weir_record *weir_recorder_newest(const struct weir_recorder *recorder);
 

@@ -4,48 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define UNSENT_MAX 2
-
-struct pulled_chunk {
-    uint32_t id;
-    bool ready;    /* its gradient of `step` is final */
-    bool covered;  /* the holder has the whole sum of `step` */
-    uint64_t held; /* newest version held */
-};
-
-/* The stream to one server. Its chunks are sent last layer first: by descending number, the same for all workers. */
-struct holder {
-    struct weir_link link;
-    uint32_t unsent;
-    uint32_t count;  /* chunks of this lane at this server */
-    uint32_t lowest; /* position of the first chunk that is not covered */
-    uint32_t next;   /* position of the chunk to send next, and which of its nodes */
-    uint32_t next_node;
-    bool seals_sent; /* lane 0, first server */
-};
-
-struct weir_exchange {
-    struct weir_exchange_config config;
-    uint32_t chunk_count; /* of this lane, over all servers */
-    uint32_t *first;      /* by server: its first entry in `chunks` */
-    struct pulled_chunk *chunks;
-    struct holder *holders;
-    struct weir_tree_node nodes[WEIR_TREE_COVER_MAX];
-    size_t node_count;
-    uint64_t step; /* whose gradient is pushed, if has_step */
-    bool has_step;
-    uint64_t told_held; /* the newest version that all chunks were told to be held at */
-    bool failed;
-    char reason[400];
-    struct weir_seal *seals; /* by hosted replica: the newest */
-    uint32_t seal_count, seal_room;
-    bool has_record;
-    uint64_t record_step;
-    uint32_t record_round;
-    enum weir_order record_order;
-    struct weir_machine_counts link_counts;
-    struct weir_held *held; /* scratch */
-};
+#include "worker/exchange_state.h"
 
 size_t weir_exchange_actions_max(const struct weir_exchange_config *config)
 {
@@ -80,17 +39,6 @@ struct weir_exchange *weir_exchange_init(struct weir_arena *arena, const struct 
     return exchange;
 }
 
-/* The chunk at a position of a server's order. */
-static struct pulled_chunk *at(struct weir_exchange *exchange, uint32_t server, uint32_t position)
-{
-    return &exchange->chunks[exchange->first[server] + exchange->holders[server].count - 1 - position];
-}
-
-static bool carries_record(const struct weir_exchange *exchange, uint32_t server)
-{
-    return server == 0 && exchange->config.lane == 0;
-}
-
 static void fail(struct weir_exchange *exchange, const char *text, struct weir_actions *actions)
 {
     if (exchange->failed)
@@ -110,7 +58,7 @@ static void push(struct weir_exchange *exchange, uint32_t server, struct weir_ac
 {
     struct holder *holder = &exchange->holders[server];
     while (can_send(exchange, holder)) {
-        const struct pulled_chunk *chunk = at(exchange, server, holder->next);
+        const struct pulled_chunk *chunk = chunk_at(exchange, server, holder->next);
         if (chunk->covered || holder->next_node == exchange->node_count) {
             holder->next++;
             holder->next_node = 0;
@@ -128,15 +76,6 @@ static void push(struct weir_exchange *exchange, uint32_t server, struct weir_ac
         };
         holder->unsent++;
     }
-}
-
-static bool seals_answered(const struct weir_exchange *exchange)
-{
-    if (exchange->seal_count == 0)
-        return true;
-    const struct weir_seal *seal = &exchange->seals[0];
-    return exchange->has_record && (exchange->record_step > seal->step ||
-                                    (exchange->record_step == seal->step && exchange->record_round > seal->round));
 }
 
 static void push_seals(struct weir_exchange *exchange, struct weir_actions *actions)
@@ -200,7 +139,7 @@ static void cover(struct weir_exchange *exchange, uint32_t server, struct pulled
 {
     struct holder *holder = &exchange->holders[server];
     chunk->covered = true;
-    while (holder->lowest < holder->count && at(exchange, server, holder->lowest)->covered)
+    while (holder->lowest < holder->count && chunk_at(exchange, server, holder->lowest)->covered)
         holder->lowest++;
     if (holder->next < holder->lowest)
         rewind_to_lowest(holder);

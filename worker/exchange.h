@@ -14,6 +14,7 @@
 #include "protocol/layout.h"
 #include "protocol/link.h"
 #include "protocol/machine.h"
+#include "protocol/wait.h"
 #include "protocol/tree.h"
 
 struct weir_exchange;
@@ -26,6 +27,7 @@ struct weir_exchange_config {
     struct weir_layout layout;
     uint32_t credit;                 /* K: chunks beyond the lowest that is not covered, > 0 */
     const char *const *server_names; /* "ps/1 at 127.0.0.1:2222" */
+    const char *chief_name;
     uint64_t patience_ns;
 };
 
@@ -38,6 +40,8 @@ struct weir_exchange *weir_exchange_init(struct weir_arena *arena, const struct 
  * ON_FAILED). */
 void weir_exchange_step(struct weir_exchange *exchange, const struct weir_event *event, struct weir_actions *actions);
 uint64_t weir_exchange_deadline(const struct weir_exchange *exchange);
+/* What it waits for, of others than this worker, and its step, as protocol/wait.h says; "" for nothing. */
+uint64_t weir_exchange_waiting(const struct weir_exchange *exchange, char *text, size_t bytes);
 
 const struct weir_machine_counts *weir_exchange_link_counts(const struct weir_exchange *exchange);
 

@@ -1,11 +1,13 @@
 #include "worker/worker.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 struct weir_worker {
     struct weir_worker_config config;
     uint8_t state;
     bool has_record, done; /* done: (step, round) of the record was computed */
+    bool began;            /* has computed anything */
     struct weir_record record;
     uint64_t *held; /* by lane: the version at which it holds all its chunks */
     struct weir_machine_counts counts;
@@ -87,7 +89,7 @@ void weir_worker_step(struct weir_worker *worker, const struct weir_event *event
     case WEIR_ON_COMPUTED:
         assert(event->step == worker->record.step && event->round == worker->record.round);
         move(worker, WEIR_WORKER_WAITING);
-        worker->done = true;
+        worker->done = worker->began = true;
         break;
     default:
         assert(!"an event that a worker does not have");
@@ -98,4 +100,28 @@ void weir_worker_step(struct weir_worker *worker, const struct weir_event *event
 const struct weir_machine_counts *weir_worker_counts(const struct weir_worker *worker)
 {
     return &worker->counts;
+}
+
+/* A lane knows what it lacks once this worker has computed a step. Until then only here is it known that what a lane
+ * holds is not of the record's step. */
+uint64_t weir_worker_waiting(const struct weir_worker *worker, char *text, size_t bytes)
+{
+    const struct weir_layout *layout = &worker->config.layout;
+    text[0] = '\0';
+    if (worker->state != WEIR_WORKER_WAITING || !worker->has_record || worker->began || worker->config.stands_by)
+        return 0;
+    for (uint32_t l = 0; l < worker->config.lanes; l++) {
+        uint64_t step = worker->record.step, held = worker->held[l];
+        if (held == step || held == WEIR_NO_VERSION || held == WEIR_HOLDS_ALWAYS)
+            continue;
+        size_t at = 0;
+        for (uint32_t k = 0; k < layout->servers && at < bytes; k++)
+            if (weir_layout_count(layout, k, l))
+                at += (size_t)snprintf(text + at, bytes - at, "%s%s", at ? ", " : "", worker->config.server_names[k]);
+        if (at < bytes)
+            snprintf(text + at, bytes - at, ": weights of version %llu, as the record says (lane %u has version %llu)",
+                     (unsigned long long)step, l, (unsigned long long)held);
+        return step;
+    }
+    return 0;
 }

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "protocol/core.h"
+#include "protocol/layout.h"
 #include "protocol/machine.h"
 
 enum weir_worker_state { WEIR_WORKER_WAITING, WEIR_WORKER_COMPUTING, WEIR_WORKER_STOPPED };
@@ -19,6 +20,8 @@ struct weir_worker_config {
     uint32_t lanes;
     bool stands_by;     /* hosts no replica */
     uint32_t variables; /* most norms in a record */
+    struct weir_layout layout;
+    const char *const *server_names; /* "ps/1 at 127.0.0.1:2222" */
 };
 
 #define WEIR_WORKER_ACTIONS_MAX 4
@@ -28,6 +31,9 @@ struct weir_worker *weir_worker_init(struct weir_arena *arena, const struct weir
 /* Events: ON_START, ON_HOLDS, ON_RECORD, ON_COMPUTED. Actions: COMPUTE (body: the record). The interpreter tells Seals
  * and readiness to the lanes by itself, as the computation comes to them. */
 void weir_worker_step(struct weir_worker *worker, const struct weir_event *event, struct weir_actions *actions);
+
+/* What it waits for beyond what its lanes know, and its step, as protocol/wait.h says; "" for nothing. */
+uint64_t weir_worker_waiting(const struct weir_worker *worker, char *text, size_t bytes);
 
 extern const struct weir_machine weir_worker_machine;
 const struct weir_machine_counts *weir_worker_counts(const struct weir_worker *worker);

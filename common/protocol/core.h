@@ -40,6 +40,8 @@ enum weir_event_kind {
     WEIR_ON_HOLDS,    /* local: lane `lane` of this worker holds all its chunks at version `step` */
     WEIR_ON_FAILED,   /* local or from outside: this node can't go on; text: why */
     WEIR_ON_RESULTS,  /* WEIR_DO_RESULTS was done; text: "" or what went wrong */
+    WEIR_ON_WAITING,  /* local: actor number `lane` of this process has waited long to complete `step`; text: for whom,
+                         "": no longer */
     WEIR_ON_KINDS,
 };
 
@@ -70,7 +72,7 @@ enum weir_action_kind {
     WEIR_DO_STORE,    /* chunk: weights of version `step` from payload, which passes to the interpreter */
     WEIR_DO_COMPUTE,  /* (step, round) as body, the record, says */
     WEIR_DO_LANES,    /* start the lanes with body, the view */
-    WEIR_DO_PROGRESS, /* body: a record to show, or NULL; text: what is waited for */
+    WEIR_DO_PROGRESS, /* body: a record to show, or NULL; text: what is waited for, "": no longer */
     WEIR_DO_RESULTS,  /* training is over and all is fetched: digests, files */
     WEIR_DO_STOP,     /* this node is done: exit status `code`; text: why */
 };

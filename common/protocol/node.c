@@ -5,6 +5,12 @@
 
 #define CHIEF 0
 
+/* A wait of one of the process's actors. */
+struct reported {
+    uint64_t step;
+    char text[WEIR_WAIT_BYTES];
+};
+
 struct weir_node {
     struct weir_node_config config;
     uint8_t state;
@@ -14,6 +20,10 @@ struct weir_node {
     uint32_t unsent;
     int exit_code;
     char reason[512];
+    struct weir_wait wait; /* for the chief */
+    struct reported reports[WEIR_NODE_WAITS_MAX];
+    char said[WEIR_WAIT_BYTES];
+    bool said_waiting;
     struct weir_machine_counts counts, link_counts;
 };
 
@@ -61,6 +71,37 @@ static void move(struct weir_node *node, enum weir_node_state to)
     weir_machine_move(&weir_node_machine, &node->counts, &node->state, (uint8_t)to);
 }
 
+const char *weir_node_waiting(const struct weir_node *node)
+{
+    const struct reported *oldest = &node->reports[0];
+    for (size_t i = 1; i < WEIR_NODE_WAITS_MAX; i++)
+        if (node->reports[i].text[0] && (!oldest->text[0] || node->reports[i].step < oldest->step))
+            oldest = &node->reports[i];
+    return node->wait.is_long ? node->wait.text : oldest->text;
+}
+
+/* Looks whether it waits for the chief, and says for whom this process waits, if it does. */
+static void say_waiting(struct weir_node *node, uint64_t now_ns, struct weir_actions *actions)
+{
+    const struct weir_link *link = &node->link;
+    char text[WEIR_WAIT_BYTES] = "";
+    if (!weir_link_up(link))
+        snprintf(text, sizeof text, "%s: a connection (%s)", node->config.chief_name,
+                 link->error[0] ? link->error : "no answer");
+    else if (node->state == WEIR_NODE_WAITING)
+        snprintf(text, sizeof text, "%s: the view (it comes when all have joined)", node->config.chief_name);
+    else if (node->state == WEIR_NODE_FAILING)
+        snprintf(text, sizeof text, "%s: word that the job ends", node->config.chief_name);
+    node->wait.before_ns = 0;
+    weir_wait_look(&node->wait, text, now_ns);
+    const char *waiting = node->state == WEIR_NODE_JOINING && link->error[0] ? text : weir_node_waiting(node);
+    if (waiting[0] || node->said_waiting) {
+        snprintf(node->said, sizeof node->said, "%s", waiting);
+        weir_actions_add(actions, WEIR_DO_PROGRESS)->text = node->said;
+    }
+    node->said_waiting = waiting[0];
+}
+
 static void set_outcome(struct weir_node *node, int code, const char *reason)
 {
     node->exit_code = code;
@@ -82,7 +123,7 @@ static void send_heartbeat(struct weir_node *node, bool leaving, const char *err
         .incarnation = node->config.hello.incarnation,
         .leaving = leaving,
         .error = error,
-        .waiting = "",
+        .waiting = weir_node_waiting(node),
         .numerics = node->config.hello.numerics,
     };
     node->unsent++;
@@ -193,11 +234,7 @@ static void on_time(struct weir_node *node, uint64_t now_ns, struct weir_actions
         send_heartbeat(node, false, node->state == WEIR_NODE_FAILING ? node->reason : "", actions);
         node->heartbeat_at_ns = now_ns + node->config.heartbeat_ns;
     }
-    if (node->state == WEIR_NODE_JOINING && node->link.error[0]) {
-        struct weir_action *action = weir_actions_add(actions, WEIR_DO_PROGRESS);
-        snprintf(node->reason, sizeof node->reason, "%s (%s)", node->config.chief_name, node->link.error);
-        action->text = node->reason;
-    }
+    say_waiting(node, now_ns, actions);
 }
 
 void weir_node_step(struct weir_node *node, const struct weir_event *event, struct weir_actions *actions)
@@ -235,6 +272,11 @@ void weir_node_step(struct weir_node *node, const struct weir_event *event, stru
         break;
     case WEIR_ON_TIME:
         on_time(node, event->now_ns, actions);
+        break;
+    case WEIR_ON_WAITING:
+        assert(event->lane < WEIR_NODE_WAITS_MAX);
+        node->reports[event->lane].step = event->step;
+        snprintf(node->reports[event->lane].text, WEIR_WAIT_BYTES, "%s", event->text);
         break;
     default:
         assert(!"an event that a node does not have");

@@ -11,6 +11,7 @@
 #include "protocol/core.h"
 #include "protocol/link.h"
 #include "protocol/machine.h"
+#include "protocol/wait.h"
 
 enum weir_node_state {
     WEIR_NODE_JOINING, /* the chief has not answered yet */
@@ -33,12 +34,16 @@ struct weir_node_config {
 };
 
 #define WEIR_NODE_ACTIONS_MAX 8
+#define WEIR_NODE_WAITS_MAX 9 /* actors of a process that may wait: its lanes, and one more */
 
 struct weir_node *weir_node_init(struct weir_arena *arena, const struct weir_node_config *config);
 
-/* Events: ON_START, ON_TIME, ON_OPENED, ON_CLOSED, ON_MESSAGE, ON_SENT, ON_FAILED (from a lane, or a signal). Actions:
- * CONNECT, CLOSE, SEND, LANES (once: body is the view), PROGRESS (text: for whom it waits), STOP. */
+/* Events: ON_START, ON_TIME, ON_OPENED, ON_CLOSED, ON_MESSAGE, ON_SENT, ON_FAILED (from a lane, or a signal),
+ * ON_WAITING. Actions: CONNECT, CLOSE, SEND, LANES (once: body is the view), PROGRESS (text: for whom it waits; again
+ * and again while it does), STOP. */
 void weir_node_step(struct weir_node *node, const struct weir_event *event, struct weir_actions *actions);
+/* For whom this process waits, for long: the chief, or what the actor says whose step is the oldest; "" for nobody. */
+const char *weir_node_waiting(const struct weir_node *node);
 uint64_t weir_node_deadline(const struct weir_node *node);
 enum weir_node_state weir_node_state(const struct weir_node *node);
 

@@ -140,6 +140,29 @@ static uint64_t deliver_deadlines(struct weir_thread *thread)
     return next;
 }
 
+/* Tells the node of each actor whether that waits for long. Returns when to look again. */
+static uint64_t look_for_waits(struct weir_thread *thread)
+{
+    uint64_t now = weir_clock_ns();
+    char text[WEIR_WAIT_BYTES];
+    if (now < thread->look_at_ns)
+        return thread->look_at_ns;
+    thread->look_at_ns = WEIR_NEVER;
+    for (uint32_t i = 0; i < thread->actor_count; i++) {
+        struct weir_actor *actor = thread->actors[i];
+        if (!actor->waiting)
+            continue;
+        thread->look_at_ns = now + WEIR_WAIT_LOOK_NS;
+        uint64_t step = actor->waiting(actor->core, text, sizeof text);
+        if (!weir_wait_look(&actor->wait, text, now))
+            continue;
+        struct weir_event event = {.kind = WEIR_ON_WAITING, .lane = actor->wait_number, .step = step};
+        event.text = actor->wait.is_long ? actor->wait.text : "";
+        weir_post(actor->find(actor->context, WEIR_ACTOR_NODE, 0), &event);
+    }
+    return thread->look_at_ns;
+}
+
 /* A core that says nothing of time may have told others of this thread something. */
 static bool letters_wait(struct weir_thread *thread)
 {
@@ -157,7 +180,8 @@ static void *run(void *argument)
         deliver_letters(thread);
         if (atomic_load(&thread->stopping))
             break;
-        uint64_t deadline = deliver_deadlines(thread);
+        uint64_t deadline = deliver_deadlines(thread), look_at = look_for_waits(thread);
+        deadline = look_at < deadline ? look_at : deadline;
         if (letters_wait(thread))
             deadline = 0;
         weir_poller_wait(thread->poller, deadline, &event);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "protocol/core.h"
+#include "protocol/wait.h"
 #include "runtime/payload.h"
 #include "transport/transport.h"
 
@@ -31,6 +32,10 @@ struct weir_actor {
     void *context; /* the owner's, given to the functions below */
     void (*step)(void *core, const struct weir_event *event, struct weir_actions *actions);
     uint64_t (*deadline)(const void *core); /* NULL: has none */
+    /* What it waits for, as protocol/wait.h says. NULL: nothing, or it tells by itself. When that lasts, its node
+     * (WEIR_ACTOR_NODE of `find`) is told with WEIR_ON_WAITING, as actor number `wait_number`. */
+    uint64_t (*waiting)(const void *core, char *text, size_t bytes);
+    uint32_t wait_number;
     size_t actions_max;
     uint32_t peers;
     /* Whose slot a new stream is, by its Hello; false and why it is refused. NULL: accepts no streams. */
@@ -51,6 +56,7 @@ struct weir_actor {
     struct weir_thread *thread;
     struct weir_actions actions;
     struct weir_stream **streams; /* by peer */
+    struct weir_wait wait;
 };
 
 struct weir_thread *weir_thread_new(struct weir_transport *transport, const char *name);

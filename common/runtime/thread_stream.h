@@ -32,6 +32,7 @@ struct weir_thread {
     struct weir_actor *accepts[WEIR_CHANNELS_MAX];
     struct binding *bindings;
     uint32_t silent_count; /* accepted streams that have said nothing yet */
+    uint64_t look_at_ns;   /* for waits that last */
 };
 
 void weir_thread_step(struct weir_actor *actor, struct weir_event *event);

@@ -152,6 +152,33 @@ static bool names_the_cause(const struct sim *sim, const struct process *process
            (!sim->processes[0].alive && strstr(process->reason, "chief/0 could not be reached")); /* came too late */
 }
 
+/* Every wait has a name: it begins with that of a process. */
+void check_waiting(struct sim *sim, const char *text)
+{
+    for (uint32_t p = 0; p < sim->process_count; p++) {
+        size_t length = strlen(sim->processes[p].name);
+        if (strncmp(text, sim->processes[p].name, length) == 0 && strchr(":,", text[length]))
+            return;
+    }
+    if (text[0])
+        sim_fail(sim, "a wait without a name: %s", text);
+}
+
+/* Long before the lease of a killed member is over, the chief says that the job waits for it, if it misses no other and
+ * no broken stream makes waits begin anew. */
+void check_killed_is_named(struct sim *sim)
+{
+    const struct weir_chief *chief = sim->actors[0].core;
+    bool training = weir_chief_state(chief) >= WEIR_CHIEF_TRAINING && weir_chief_state(chief) <= WEIR_CHIEF_FETCHING;
+    if (!sim->killed_at || sim->now < sim->killed_at + 4000 * MS || !training || sim->config.pause ||
+        sim->config.reset_per_mille || sim->signal_came)
+        return;
+    if (!strstr(weir_chief_waiting(chief), sim->processes[sim->killed].name))
+        sim_fail(sim, "%s was killed, and the chief says that it waits for \"%s\"", sim->processes[sim->killed].name,
+                 weir_chief_waiting(chief));
+    sim->coverage->named++;
+}
+
 void check_end(struct sim *sim)
 {
     for (uint32_t p = 0; p < sim->process_count; p++) {

@@ -128,6 +128,8 @@ static void build_server_lanes(struct sim *sim, uint32_t process)
             .pieces = sim->pieces_of,
             .slots = 1,
             .recorder_name = sim->server_names[0],
+            .chief_name = sim->processes[0].name,
+            .worker_names = sim->worker_names,
             .patience_ns = 5000 * MS,
             .worker_incarnations = incarnations + 1 + config->servers,
             .server_incarnations = incarnations + 1,
@@ -139,7 +141,12 @@ static void build_server_lanes(struct sim *sim, uint32_t process)
     }
     if (p->index != 0)
         return;
-    struct weir_recorder_config recorder = {.replicas = config->replicas, .schedule = sim->schedule};
+    struct weir_recorder_config recorder = {.replicas = config->replicas,
+                                            .workers = config->workers,
+                                            .servers = config->servers,
+                                            .worker_names = sim->worker_names,
+                                            .server_names = sim->server_names,
+                                            .schedule = sim->schedule};
     uint32_t a = add_actor(sim, ACTOR_RECORDER, process, 0, 1, WEIR_RECORDER_ACTIONS_MAX);
     sim->actors[a].core = weir_recorder_init(&sim->arena, &recorder);
 }
@@ -163,12 +170,14 @@ static void build_worker_lanes(struct sim *sim, uint32_t process)
             .layout = sim->layout,
             .credit = config->credit,
             .server_names = sim->server_names,
+            .chief_name = sim->processes[0].name,
             .patience_ns = 5000 * MS,
         };
         uint32_t a = add_actor(sim, ACTOR_EXCHANGE, process, l, config->servers, weir_exchange_actions_max(&exchange));
         sim->actors[a].core = weir_exchange_init(&sim->arena, &exchange);
     }
-    struct weir_worker_config worker = {.lanes = config->lanes, .stands_by = count == 0};
+    struct weir_worker_config worker = {
+        .lanes = config->lanes, .stands_by = count == 0, .layout = sim->layout, .server_names = sim->server_names};
     uint32_t a = add_actor(sim, ACTOR_WORKER, process, 0, 1, WEIR_WORKER_ACTIONS_MAX);
     sim->actors[a].core = weir_worker_init(&sim->arena, &worker);
 }
@@ -202,7 +211,9 @@ void cluster_build(struct sim *sim)
                                        .name = sim->processes[p].name,
                                        .address = ""};
     for (uint32_t k = 0; k < config->servers; k++)
-        sim->server_names[k] = sim->processes[1 + k].name;
+        sim->server_names[k] = sim->processes[server_process(sim, k)].name;
+    for (uint32_t w = 0; w < config->workers; w++)
+        sim->worker_names[w] = sim->processes[worker_process(sim, w)].name;
     build_chief(sim);
     for (uint32_t p = 1; p < sim->process_count; p++) {
         build_node(sim, p);
@@ -216,6 +227,7 @@ void cluster_build(struct sim *sim)
             continue;
         struct sim_event *start = sim_schedule(sim, config->fixed ? 0 : sim_random(sim) % (300 * MS), LOCAL);
         start->actor = a;
+        sim_schedule(sim, 0, LOOK)->actor = a;
         start->local = WEIR_ON_START;
     }
     for (uint32_t c = 0; c < sim->layout.chunks; c++) {
@@ -303,6 +315,46 @@ void cluster_timer(struct sim *sim, struct sim_event *event)
     if (sim->processes[actor->process].alive && deadline_of(actor) <= out.now_ns)
         sim_fail(sim, "%s was given the time, and its deadline is still over: it would spin",
                  sim->processes[actor->process].name);
+}
+
+static uint64_t core_waiting(const struct actor *actor, char *text, size_t bytes)
+{
+    switch (actor->kind) {
+    case ACTOR_LANE:
+        return weir_ps_lane_waiting(actor->core, text, bytes);
+    case ACTOR_EXCHANGE:
+        return weir_exchange_waiting(actor->core, text, bytes);
+    case ACTOR_RECORDER:
+        return weir_recorder_waiting(actor->core, text, bytes);
+    default:
+        return weir_worker_waiting(actor->core, text, bytes);
+    }
+}
+
+void cluster_look(struct sim *sim, struct sim_event *event)
+{
+    uint32_t process = sim->actors[event->actor].process;
+    if (!sim->processes[process].alive)
+        return;
+    if (process == 0)
+        check_killed_is_named(sim);
+    for (uint32_t a = 0; a < sim->actor_count; a++) {
+        struct actor *actor = &sim->actors[a];
+        if (actor->process != process || !actor->running || actor->kind == ACTOR_CHIEF || actor->kind == ACTOR_NODE)
+            continue;
+        char text[WEIR_WAIT_BYTES];
+        uint64_t step = core_waiting(actor, text, sizeof text);
+        check_waiting(sim, text);
+        if (!weir_wait_look(&actor->wait, text, cluster_clock(sim, process)))
+            continue;
+        struct weir_event told = {.kind = WEIR_ON_WAITING, .lane = actor->lane, .step = step};
+        if (actor->kind == ACTOR_RECORDER || actor->kind == ACTOR_WORKER)
+            told.lane = MAX_LANES;
+        told.text = actor->wait.is_long ? text : "";
+        sim_say(sim, "%s has waited for %s", sim->processes[process].name, text);
+        cluster_step(sim, event->actor, &told);
+    }
+    sim_schedule(sim, sim->now + WEIR_WAIT_LOOK_NS, LOOK)->actor = event->actor;
 }
 
 void cluster_local(struct sim *sim, struct sim_event *event)

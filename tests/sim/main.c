@@ -18,7 +18,7 @@
 static const char *const actor_names[ACTOR_KINDS] = {"chief", "node", "lane", "recorder", "exchange", "worker"};
 static const char *const event_names[WEIR_ON_KINDS] = {"start",    "time",  "opened",  "closed",  "message", "sent",
                                                        "record",   "seal",  "partial", "applied", "summed",  "ready",
-                                                       "computed", "holds", "failed",  "results"};
+                                                       "computed", "holds", "failed",  "results", "waiting"};
 
 #define EVENT(kind) (1u << (kind))
 #define STREAMS                                                                                                        \
@@ -27,7 +27,7 @@ static const char *const event_names[WEIR_ON_KINDS] = {"start",    "time",  "ope
 /* What each core's header says that it is given. */
 static const uint32_t expected[ACTOR_KINDS] = {
     [ACTOR_CHIEF] = STREAMS | EVENT(WEIR_ON_RESULTS) | EVENT(WEIR_ON_FAILED),
-    [ACTOR_NODE] = STREAMS | EVENT(WEIR_ON_FAILED),
+    [ACTOR_NODE] = STREAMS | EVENT(WEIR_ON_FAILED) | EVENT(WEIR_ON_WAITING),
     [ACTOR_LANE] =
         STREAMS | EVENT(WEIR_ON_RECORD) | EVENT(WEIR_ON_PARTIAL) | EVENT(WEIR_ON_APPLIED) | EVENT(WEIR_ON_SUMMED),
     [ACTOR_RECORDER] = EVENT(WEIR_ON_START) | EVENT(WEIR_ON_SEAL) | EVENT(WEIR_ON_PARTIAL),
@@ -71,11 +71,12 @@ static uint32_t report(const struct coverage *coverage)
     zeros += report_machine(&weir_recorder_machine, &coverage->recorder);
     zeros += report_machine(&weir_worker_machine, &coverage->worker);
     printf("%llu steps of cores, %llu messages, %llu resets, %llu kills, %llu pauses, %llu jobs finished, %llu empty "
-           "contributions, %llu skipped updates\n",
+           "contributions, %llu skipped updates, %llu looks at waits for the killed\n",
            (unsigned long long)coverage->steps, (unsigned long long)coverage->messages,
            (unsigned long long)coverage->resets, (unsigned long long)coverage->kills,
            (unsigned long long)coverage->pauses, (unsigned long long)coverage->finished,
-           (unsigned long long)coverage->empties, (unsigned long long)coverage->skips);
+           (unsigned long long)coverage->empties, (unsigned long long)coverage->skips,
+           (unsigned long long)coverage->named);
     return zeros;
 }
 

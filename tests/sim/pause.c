@@ -34,6 +34,7 @@ static int32_t process_of(const struct sim *sim, const struct sim_event *event)
     switch (event->kind) {
     case LOCAL:
     case TIMER:
+    case LOOK:
         return (int32_t)sim->actors[event->actor].process;
     case SIGNAL:
         return sim->signalled;

@@ -105,6 +105,9 @@ static void happen(struct sim *sim, struct sim_event *event)
     case TIMER:
         cluster_timer(sim, event);
         break;
+    case LOOK:
+        cluster_look(sim, event);
+        break;
     case SIGNAL:
         cluster_signal(sim, (uint32_t)sim->signalled);
         break;
@@ -134,8 +137,10 @@ static void run(struct sim *sim)
         }
         if (pause_holds(sim, event))
             continue;
+        bool look = event->kind == LOOK; /* nothing happens: chance has no part in it */
         happen(sim, event);
-        maybe_reset(sim);
+        if (!look)
+            maybe_reset(sim);
     }
     sim->end_ns = sim->now;
 }

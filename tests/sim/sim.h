@@ -80,6 +80,7 @@ struct actor {
     int32_t slot[MAX_PEERS];
     uint32_t peers;
     struct weir_actions actions;
+    struct weir_wait wait;
 };
 
 struct stream {
@@ -95,7 +96,7 @@ struct payload {
     uint64_t value, replicas; /* replicas: contributions, a bit each */
 };
 
-enum sim_event_kind { DELIVER, SENT, LOCAL, TIMER, ACCEPT, OPENED, CLOSED, KILL, SIGNAL, PAUSE, RESUME };
+enum sim_event_kind { DELIVER, SENT, LOCAL, TIMER, ACCEPT, OPENED, CLOSED, KILL, SIGNAL, PAUSE, RESUME, LOOK };
 
 /* A copied message or local event, with what its pointers point at. */
 struct parcel {
@@ -131,7 +132,7 @@ struct arrivals {
 struct coverage {
     uint64_t events[ACTOR_KINDS][WEIR_ON_KINDS];
     struct weir_machine_counts chief, node, link, chunk, recorder, worker;
-    uint64_t resets, duplicates, kills, pauses, steps, messages, skips, finished, empties;
+    uint64_t resets, duplicates, kills, pauses, steps, messages, skips, finished, empties, named;
 };
 
 struct sim {
@@ -141,7 +142,7 @@ struct sim {
     struct weir_schedule_piece pieces[MAX_CHUNKS * 2];
     uint32_t pieces_of[MAX_CHUNKS];
     struct weir_chief_member members[MAX_SERVERS + MAX_WORKERS];
-    const char *server_names[MAX_SERVERS];
+    const char *server_names[MAX_SERVERS], *worker_names[MAX_WORKERS];
     uint64_t rng, now, order, end_ns;
     struct weir_arena arena;
     struct process processes[MAX_PROCESSES];
@@ -225,6 +226,8 @@ void cluster_step(struct sim *sim, uint32_t actor, struct weir_event *event);
 void cluster_kill(struct sim *sim, uint32_t process);
 void cluster_signal(struct sim *sim, uint32_t process);
 void cluster_local(struct sim *sim, struct sim_event *event);
+/* A process looks whether its actors wait for long. */
+void cluster_look(struct sim *sim, struct sim_event *event);
 void cluster_timer(struct sim *sim, struct sim_event *event);
 void cluster_counts(struct sim *sim);
 uint64_t cluster_clock(const struct sim *sim, uint32_t process);
@@ -262,6 +265,8 @@ void check_freed(struct sim *sim, uint32_t chunk, uint64_t version);
 void check_credit(struct sim *sim, const struct weir_contribution *contribution);
 void check_admission(struct sim *sim, const struct actor *actor, const struct weir_hello *hello);
 void check_compute(struct sim *sim, uint32_t process, uint64_t step);
+void check_waiting(struct sim *sim, const char *text);
+void check_killed_is_named(struct sim *sim);
 void check_end(struct sim *sim);
 
 #endif

@@ -9,7 +9,7 @@
 #define LANES 1
 #define CHUNKS 3
 #define ELEMENTS 10
-#define LEASE_NS (1000 * HOSTILE_MS)
+#define LEASE_NS (5000 * HOSTILE_MS)
 
 struct house {
     bool results, stopped;
@@ -145,6 +145,22 @@ static void pass(struct hostile *world, uint64_t until, bool heartbeats)
     }
 }
 
+/* The four of them for a while, each with what it says that it waits for; NULL: is silent. */
+static void say_for(struct hostile *world, uint64_t duration, const char *const waiting[MEMBERS])
+{
+    for (uint64_t end = world->now + duration; world->now < end; world->now += 50 * HOSTILE_MS) {
+        for (uint32_t m = 0; m < MEMBERS; m++) {
+            struct weir_message_body body = {.type = WEIR_HEARTBEAT};
+            body.heartbeat = (struct weir_heartbeat){.error = "", .waiting = waiting[m], .numerics = ""};
+            if (waiting[m])
+                hostile_say(world, m, &body);
+        }
+        struct weir_event event = {.kind = WEIR_ON_TIME};
+        if (world->now >= weir_chief_deadline(world->core))
+            hostile_give(world, &event);
+    }
+}
+
 static void a_stop_record(struct hostile *world)
 {
     struct weir_message_body body = {.type = WEIR_RECORD};
@@ -167,6 +183,88 @@ static void answer_all(struct hostile *world)
             world->owned[event.payload] = true;
             hostile_give(world, &event);
         }
+}
+
+static void the_chief_says_for_whom_the_job_waits_and_who_says_so(void **state)
+{
+    (void)state;
+    struct house house;
+    struct hostile *world = new_chief(1, &house);
+    assert_string_equal(weir_chief_waiting(world->core), "");
+    pass(world, world->now + 200 * HOSTILE_MS, false);
+    assert_string_equal(weir_chief_waiting(world->core), "ps/0, ps/1, worker/0, worker/1");
+    all_arrive(world);
+    const char *waiting[MEMBERS] = {"", "", "", ""};
+    say_for(world, 3000 * HOSTILE_MS, waiting);
+    assert_string_equal(weir_chief_waiting(world->core), "");
+    /* worker/0 waits for ps/1, which waits for worker/1, which says nothing: that is whom all wait for */
+    waiting[1] = "worker/1 at here: its contribution";
+    waiting[2] = "ps/1 at there: weights";
+    say_for(world, 600 * HOSTILE_MS, waiting);
+    assert_string_equal(weir_chief_waiting(world->core), "worker/1 at here, says ps/1: its contribution");
+    waiting[0] = "worker/0 at here: its contribution"; /* the chief has a new end of the chain, and waits if it stays */
+    waiting[1] = "";
+    say_for(world, 100 * HOSTILE_MS, waiting);
+    assert_string_equal(weir_chief_waiting(world->core), "worker/1 at here, says ps/1: its contribution");
+    say_for(world, 600 * HOSTILE_MS, waiting);
+    assert_string_equal(weir_chief_waiting(world->core), "ps/1 at there, says worker/0: weights");
+    waiting[0] = "";
+    waiting[1] = "worker/1 at here: its contribution";
+    waiting[3] = "ps/1 at there: a connection"; /* a ring: any of it will do */
+    say_for(world, 300 * HOSTILE_MS, waiting);
+    assert_non_null(strstr(weir_chief_waiting(world->core), ", says "));
+    struct weir_message_body body = {.type = WEIR_RECORD};
+    body.record = (struct weir_record){.step = 1, .order = WEIR_ORDER_TRAIN, .scale = 1};
+    hostile_say(world, MEMBERS, &body); /* the job goes on, whatever is still said */
+    say_for(world, 1000 * HOSTILE_MS, waiting);
+    assert_string_equal(weir_chief_waiting(world->core), "");
+    waiting[1] = waiting[2] = "";
+    waiting[3] = "chief/0 at home: the end"; /* the chief knows */
+    say_for(world, 300 * HOSTILE_MS, waiting);
+    assert_string_equal(weir_chief_waiting(world->core), "");
+    waiting[3] = NULL;
+    say_for(world, 3000 * HOSTILE_MS, waiting);
+    assert_string_equal(weir_chief_waiting(world->core), "worker/1: a sign of life (no heartbeat)");
+    waiting[3] = "";
+    say_for(world, 300 * HOSTILE_MS, waiting);
+    assert_string_equal(weir_chief_waiting(world->core), "");
+    hostile_free(world);
+}
+
+static void what_a_silent_member_said_last_no_longer_counts(void **state)
+{
+    (void)state;
+    struct house house;
+    struct hostile *world = new_chief(1, &house);
+    all_arrive(world);
+    const char *waiting[MEMBERS] = {"", "", "", ""};
+    say_for(world, 2000 * HOSTILE_MS, waiting);
+    waiting[2] = "ps/0 at there: weights";
+    say_for(world, 600 * HOSTILE_MS, waiting);
+    assert_string_equal(weir_chief_waiting(world->core), "ps/0 at there, says worker/0: weights");
+    waiting[2] = NULL;
+    say_for(world, 4000 * HOSTILE_MS, waiting);
+    assert_string_equal(weir_chief_waiting(world->core), "worker/0: a sign of life (no heartbeat)");
+    hostile_free(world);
+}
+
+static void at_the_end_it_says_whose_result_is_missing_and_who_has_not_left(void **state)
+{
+    (void)state;
+    struct house house;
+    struct hostile *world = new_chief(1, &house);
+    const char *const quiet[MEMBERS] = {"", "", "", ""};
+    all_arrive(world);
+    a_stop_record(world);
+    say_for(world, 3000 * HOSTILE_MS, quiet);
+    assert_string_equal(weir_chief_waiting(world->core), "ps/0: piece 1 of 4 of the result (lane 0)");
+    answer_all(world);
+    struct weir_event results = {.kind = WEIR_ON_RESULTS};
+    hostile_give(world, &results);
+    heartbeat(world, 0, true);
+    say_for(world, 3000 * HOSTILE_MS, (const char *const[MEMBERS]){NULL, "", "", ""});
+    assert_string_equal(weir_chief_waiting(world->core), "ps/1, worker/0, worker/1: to leave");
+    hostile_free(world);
 }
 
 static void a_job_ends_when_results_are_written_and_all_have_left(void **state)
@@ -296,6 +394,9 @@ static void nobody_crashes_the_chief_or_keeps_it_for_ever(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_chief_says_for_whom_the_job_waits_and_who_says_so),
+        cmocka_unit_test(what_a_silent_member_said_last_no_longer_counts),
+        cmocka_unit_test(at_the_end_it_says_whose_result_is_missing_and_who_has_not_left),
         cmocka_unit_test(a_job_ends_when_results_are_written_and_all_have_left),
         cmocka_unit_test(who_leaves_a_running_job_ends_it),
         cmocka_unit_test(silence_is_a_loss_after_the_lease),

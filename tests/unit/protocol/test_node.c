@@ -10,7 +10,7 @@
 struct end {
     bool stopped;
     int code, lanes;
-    char text[600];
+    char text[600], waits[WEIR_WAIT_BYTES];
 };
 
 static void on_action(struct hostile *world, const struct weir_action *action)
@@ -19,6 +19,8 @@ static void on_action(struct hostile *world, const struct weir_action *action)
     assert_false(end->stopped && action->kind != WEIR_DO_STOP); /* it is silent after its end */
     if (action->kind == WEIR_DO_LANES)
         end->lanes++;
+    if (action->kind == WEIR_DO_PROGRESS)
+        snprintf(end->waits, sizeof end->waits, "%s", action->text);
     if (action->kind != WEIR_DO_STOP)
         return;
     assert_false(end->stopped);
@@ -209,6 +211,72 @@ static void a_chief_that_is_lost_is_named_after_the_lease(void **state)
     ends(world, 1, "lost chief/0 at there: connection refused");
 }
 
+static void waits(struct hostile *world, uint32_t actor, uint64_t step, const char *text)
+{
+    struct weir_event event = {.kind = WEIR_ON_WAITING, .lane = actor, .step = step, .text = text};
+    hostile_give(world, &event);
+}
+
+/* The newest heartbeat's word. */
+static void heartbeat_says(struct hostile *world, const char *text)
+{
+    pass(world, world->now + 100 * MS);
+    const struct weir_action *found = NULL;
+    for (size_t i = 0; i < world->actions.count; i++)
+        if (world->actions.list[i].kind == WEIR_DO_SEND && world->actions.list[i].body.type == WEIR_HEARTBEAT)
+            found = &world->actions.list[i];
+    assert_non_null(found);
+    assert_string_equal(found->body.heartbeat.waiting, text);
+    assert_string_equal(((struct end *)world->context)->waits, text);
+}
+
+static void what_its_actors_wait_for_is_in_the_heartbeat_and_said(void **state)
+{
+    (void)state;
+    struct end end;
+    struct hostile *world = new_node(1, &end);
+    greet(world);
+    say_view(world, WEIR_VIEW_RUNNING, "");
+    heartbeat_says(world, "");
+    waits(world, WEIR_NODE_WAITS_MAX - 1, 5, "ps/1 at there: a record");
+    heartbeat_says(world, "ps/1 at there: a record");
+    waits(world, 2, 5, "ps/0 at there: weights");
+    heartbeat_says(world, "ps/0 at there: weights"); /* of one step, the first */
+    waits(world, 3, 4, "ps/2 at there: weights");
+    heartbeat_says(world, "ps/2 at there: weights"); /* the oldest step holds up the others */
+    waits(world, 2, 0, "");
+    waits(world, 3, 0, "");
+    heartbeat_says(world, "ps/1 at there: a record");
+    waits(world, WEIR_NODE_WAITS_MAX - 1, 0, "");
+    heartbeat_says(world, "");
+    hostile_free(world);
+}
+
+static void the_chief_is_named_when_it_is_waited_for(void **state)
+{
+    (void)state;
+    struct end end;
+    struct hostile *world = new_node(1, &end);
+    hostile_close(world, 0);
+    pass(world, world->now + 100 * MS);
+    assert_string_equal(end.waits, "chief/0 at there: a connection (connection refused)"); /* at once */
+    while (world->peers[0].state != STREAM_CONNECTING) {
+        struct weir_event event = {.kind = WEIR_ON_TIME};
+        world->now = weir_node_deadline(world->core);
+        hostile_give(world, &event);
+    }
+    greet(world);
+    for (int i = 0; i < 19; i++)
+        pass(world, world->now + 100 * MS);
+    assert_string_equal(end.waits, "");
+    for (int i = 0; i < 10; i++)
+        pass(world, world->now + 100 * MS);
+    heartbeat_says(world, "chief/0 at there: the view (it comes when all have joined)");
+    say_view(world, WEIR_VIEW_RUNNING, "");
+    heartbeat_says(world, "");
+    hostile_free(world);
+}
+
 static void a_refusal_ends_with_its_reason(void **state)
 {
     (void)state;
@@ -292,6 +360,8 @@ int main(void)
         cmocka_unit_test(who_leaves_waits_one_lease_at_most),
         cmocka_unit_test(a_chief_that_never_comes_is_named_after_the_timeout),
         cmocka_unit_test(a_chief_that_is_lost_is_named_after_the_lease),
+        cmocka_unit_test(what_its_actors_wait_for_is_in_the_heartbeat_and_said),
+        cmocka_unit_test(the_chief_is_named_when_it_is_waited_for),
         cmocka_unit_test(a_refusal_ends_with_its_reason),
         cmocka_unit_test(who_fails_alone_ends_at_once),
         cmocka_unit_test(who_fails_in_the_job_tells_the_chief_and_waits_for_its_word),

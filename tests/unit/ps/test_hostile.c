@@ -80,7 +80,9 @@ static void on_action(struct hostile *world, const struct weir_action *action)
 
 static void give(void *core, const struct weir_event *event, struct weir_actions *actions)
 {
+    char text[WEIR_WAIT_BYTES];
     weir_ps_lane_step(core, event, actions);
+    weir_ps_lane_waiting(core, text, sizeof text);
 }
 
 static uint64_t deadline(const void *core)
@@ -95,6 +97,8 @@ static bool admit(const void *core, const struct weir_hello *hello, uint32_t *pe
     assert_true(ok || reason);
     return ok;
 }
+
+static const char *const worker_names[WORKERS] = {"worker/0", "worker/1"};
 
 static struct hostile *new_lane(uint32_t seed, struct house *house, uint32_t self, bool gated)
 {
@@ -114,6 +118,8 @@ static struct hostile *new_lane(uint32_t seed, struct house *house, uint32_t sel
         .pieces = pieces,
         .slots = 1,
         .recorder_name = "ps/0 at there",
+        .chief_name = "chief/0",
+        .worker_names = worker_names,
         .patience_ns = UINT64_MAX / 2,
         .worker_incarnations = incarnations,
         .server_incarnations = incarnations,

@@ -23,6 +23,7 @@ struct rig {
 };
 
 static const uint64_t incarnations[2] = {11, 12};
+static const char *const worker_names[WORKERS] = {"worker/0 at a", "worker/1 at b"};
 
 static struct rig new_lane(uint32_t self, uint32_t chunks)
 {
@@ -38,6 +39,8 @@ static struct rig new_lane(uint32_t self, uint32_t chunks)
         .layout = weir_layout_make((uint64_t)chunks * SERVERS * ELEMENTS, ELEMENTS, SERVERS, 1),
         .slots = 1,
         .recorder_name = "ps/0",
+        .chief_name = "chief/0 at c",
+        .worker_names = worker_names,
         .patience_ns = 1000000000,
         .worker_incarnations = incarnations,
         .server_incarnations = incarnations,
@@ -294,9 +297,67 @@ static void who_lacks_two_records_is_sent_both(void **state)
     weir_arena_free(&rig.arena);
 }
 
+static void waits_for(const struct rig *rig, const char *expected)
+{
+    char text[WEIR_WAIT_BYTES];
+    weir_ps_lane_waiting(rig->lane, text, sizeof text);
+    assert_string_equal(text, expected);
+}
+
+static void contribute(struct rig *rig, uint32_t worker, uint32_t chunk, uint64_t step)
+{
+    struct weir_message_body body = {.type = WEIR_CONTRIBUTION};
+    body.contribution = (struct weir_contribution){.generation = 3, .step = step, .chunk = chunk, .index = worker};
+    say(rig, worker, body, 100 + step);
+}
+
+static void a_lane_names_the_worker_whose_contribution_is_missing(void **state)
+{
+    (void)state;
+    struct rig rig = new_lane(0, 2);
+    record(&rig, 0, WEIR_ORDER_TRAIN);
+    waits_for(&rig, "worker/0 at a: its contribution to step 0 (chunk 2, lane 0, not connected; and 1 more)");
+    greet(&rig, 0, hello_of(WEIR_NODE_WORKER, 0));
+    greet(&rig, 1, hello_of(WEIR_NODE_WORKER, 1));
+    contribute(&rig, 0, 2, 0);
+    waits_for(&rig, "worker/1 at b: its contribution to step 0 (chunk 2, lane 0)");
+    contribute(&rig, 1, 2, 0);
+    give(&rig, (struct weir_event){.kind = WEIR_ON_APPLIED, .chunk = 2});
+    record(&rig, 1, WEIR_ORDER_TRAIN);
+    contribute(&rig, 1, 0, 0); /* the older step is what holds up the others */
+    waits_for(&rig, "worker/0 at a: its contribution to step 0 (chunk 0, lane 0)");
+    weir_arena_free(&rig.arena);
+}
+
+static void a_lane_names_who_makes_the_record_then_the_chief(void **state)
+{
+    (void)state;
+    struct rig rig = new_lane(1, 1);
+    give(&rig, (struct weir_event){.kind = WEIR_ON_START});
+    waits_for(&rig, "ps/0: a connection (lane 0: no answer)");
+    give(&rig, (struct weir_event){.kind = WEIR_ON_OPENED, .peer = WORKERS});
+    greet(&rig, WORKERS, hello_of(WEIR_NODE_PS, 0));
+    waits_for(&rig, "ps/0: its first record (lane 0)");
+    record(&rig, 0, WEIR_ORDER_TRAIN);
+    greet(&rig, 0, hello_of(WEIR_NODE_WORKER, 0));
+    cover(&rig, 1, 0);
+    give(&rig, (struct weir_event){.kind = WEIR_ON_APPLIED, .chunk = 1});
+    waits_for(&rig, "ps/0: the record of step 1 (chunk 1, lane 0)");
+    record(&rig, 1, WEIR_ORDER_EVALUATE);
+    waits_for(&rig, "");
+    record(&rig, 1, WEIR_ORDER_STOP);
+    weir_arena_free(&rig.arena);
+    rig = new_lane(0, 1);
+    record(&rig, 1, WEIR_ORDER_STOP);
+    waits_for(&rig, "chief/0 at c: the end of the job (training is over)");
+    weir_arena_free(&rig.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lane_names_the_worker_whose_contribution_is_missing),
+        cmocka_unit_test(a_lane_names_who_makes_the_record_then_the_chief),
         cmocka_unit_test(members_of_the_view_are_let_in_and_nobody_else),
         cmocka_unit_test(observers_are_let_in_as_long_as_there_is_room),
         cmocka_unit_test(each_peer_may_say_what_is_its_own),

@@ -49,7 +49,9 @@ static void on_action(struct hostile *world, const struct weir_action *action)
 
 static void give(void *core, const struct weir_event *event, struct weir_actions *actions)
 {
+    char text[WEIR_WAIT_BYTES];
     weir_exchange_step(core, event, actions);
+    weir_exchange_waiting(core, text, sizeof text);
 }
 
 static uint64_t deadline(const void *core)
@@ -72,6 +74,7 @@ static struct hostile *new_exchange(uint32_t seed, struct house *house)
         .layout = weir_layout_make(CHUNKS * ELEMENTS, ELEMENTS, SERVERS, 1),
         .credit = 2,
         .server_names = names,
+        .chief_name = "chief/0",
         .patience_ns = UINT64_MAX / 2,
     };
     struct hostile *world = hostile_world(seed, weir_exchange_actions_max(&house->config));

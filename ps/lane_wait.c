@@ -1,0 +1,93 @@
+/* What a lane of a parameter server waits for. */
+#include <stdio.h>
+
+#include "ps/lane_state.h"
+
+/* Whose contribution is missing first, and how many other workers' are. */
+static uint32_t missing_worker(const struct weir_ps_lane *lane, const struct weir_tree *tree, uint32_t *others)
+{
+    uint32_t first = UINT32_MAX, last = UINT32_MAX;
+    *others = 0;
+    for (uint32_t r = 0; r < tree->replicas; r += tree->first[r].count ? tree->first[r].count : 1) {
+        if (tree->first[r].count)
+            continue;
+        uint32_t worker = weir_layout_host(r, lane->config.replicas, lane->config.workers);
+        if (first == UINT32_MAX)
+            first = worker;
+        else if (worker != last)
+            ++*others;
+        last = worker;
+    }
+    return first;
+}
+
+static void for_contribution(const struct weir_ps_lane *lane, const struct weir_chunk *chunk, char *text, size_t bytes)
+{
+    uint32_t others;
+    uint32_t worker = missing_worker(lane, &chunk->tree, &others);
+    char and_others[32] = "";
+    if (others)
+        snprintf(and_others, sizeof and_others, "; and %u more", others);
+    snprintf(text, bytes, "%s: its contribution to step %llu (chunk %u, lane %u%s%s)",
+             lane->config.worker_names[worker], (unsigned long long)chunk->version, chunk->id, lane->config.lane,
+             lane->streams[worker].up ? "" : ", not connected", and_others);
+}
+
+/* The record's own lane waits for none: it makes it (ps/recorder.h says for whom that waits). */
+static bool for_record(const struct weir_ps_lane *lane, const struct weir_chunk *chunk, uint64_t *step, char *text,
+                       size_t bytes)
+{
+    bool verdict = weir_ps_record_of(lane, chunk->version) != NULL;
+    *step = chunk->version + verdict;
+    if (lane->config.self == 0)
+        return false;
+    snprintf(text, bytes, "%s: the record of step %llu (chunk %u, lane %u)", lane->config.recorder_name,
+             (unsigned long long)*step, chunk->id, lane->config.lane);
+    return true;
+}
+
+/* The chunk that holds up all others: of the oldest version; of these one that lacks contributions rather than a
+ * record, which needs them; and the first in the order in which workers send. */
+static const struct weir_chunk *slowest(const struct weir_ps_lane *lane)
+{
+    const struct weir_chunk *found = NULL;
+    for (uint32_t i = lane->chunk_count; i-- > 0;) {
+        const struct weir_chunk *chunk = &lane->chunks[i];
+        bool lacks_more =
+            found && chunk->version == found->version && weir_chunk_covered(found) > weir_chunk_covered(chunk);
+        if (!found || chunk->version < found->version || lacks_more)
+            found = chunk;
+    }
+    return found;
+}
+
+/* During validation, and after the end, chunks wait for nobody. */
+static bool for_chunk(const struct weir_ps_lane *lane, uint64_t *step, char *text, size_t bytes)
+{
+    const struct weir_chunk *chunk = slowest(lane);
+    if (!chunk)
+        return false;
+    bool collecting = chunk->state == WEIR_CHUNK_COLLECTING;
+    if (collecting && weir_ps_record_of(lane, chunk->version)) {
+        for_contribution(lane, chunk, text, bytes);
+        *step = chunk->version;
+        return true;
+    }
+    return (!collecting || lane->newest.record.step < chunk->version) && for_record(lane, chunk, step, text, bytes);
+}
+
+uint64_t weir_ps_lane_waiting(const struct weir_ps_lane *lane, char *text, size_t bytes)
+{
+    uint64_t step = 0;
+    text[0] = '\0';
+    if (lane->recorder.used && !weir_link_up(&lane->recorder))
+        snprintf(text, bytes, "%s: a connection (lane 0: %s)", lane->recorder.name,
+                 lane->recorder.error[0] ? lane->recorder.error : "no answer");
+    else if (!lane->newest.valid)
+        snprintf(text, bytes, "%s: its first record (lane %u)", lane->config.recorder_name, lane->config.lane);
+    else if (for_chunk(lane, &step, text, bytes))
+        return step;
+    else if (lane->newest.record.order == WEIR_ORDER_STOP && lane->config.lane == 0)
+        snprintf(text, bytes, "%s: the end of the job (training is over)", lane->config.chief_name);
+    return 0;
+}

@@ -1,0 +1,72 @@
+/* What the files of the exchange core share. Nobody else includes this. */
+#ifndef WEIR_WORKER_EXCHANGE_STATE_H
+#define WEIR_WORKER_EXCHANGE_STATE_H
+
+#include "worker/exchange.h"
+
+/* At most this many messages of a stream wait in the transport. */
+#define UNSENT_MAX 2
+
+struct pulled_chunk {
+    uint32_t id;
+    bool ready;    /* its gradient of `step` is final */
+    bool covered;  /* the holder has the whole sum of `step` */
+    uint64_t held; /* newest version held */
+};
+
+/* The stream to one server. Its chunks are sent last layer first: by descending number, the same for all workers. */
+struct holder {
+    struct weir_link link;
+    uint32_t unsent;
+    uint32_t count;  /* chunks of this lane at this server */
+    uint32_t lowest; /* position of the first chunk that is not covered */
+    uint32_t next;   /* position of the chunk to send next, and which of its nodes */
+    uint32_t next_node;
+    bool seals_sent; /* lane 0, first server */
+};
+
+struct weir_exchange {
+    struct weir_exchange_config config;
+    uint32_t chunk_count; /* of this lane, over all servers */
+    uint32_t *first;      /* by server: its first entry in `chunks` */
+    struct pulled_chunk *chunks;
+    struct holder *holders;
+    struct weir_tree_node nodes[WEIR_TREE_COVER_MAX];
+    size_t node_count;
+    uint64_t step; /* whose gradient is pushed, if has_step */
+    bool has_step;
+    uint64_t told_held; /* the newest version that all chunks were told to be held at */
+    bool failed;
+    char reason[400];
+    struct weir_seal *seals; /* by hosted replica: the newest */
+    uint32_t seal_count, seal_room;
+    bool has_record;
+    uint64_t record_step;
+    uint32_t record_round;
+    enum weir_order record_order;
+    struct weir_machine_counts link_counts;
+    struct weir_held *held; /* scratch */
+};
+
+/* The chunk at a position of a server's order. */
+static inline struct pulled_chunk *chunk_at(const struct weir_exchange *exchange, uint32_t server, uint32_t position)
+{
+    return &exchange->chunks[exchange->first[server] + exchange->holders[server].count - 1 - position];
+}
+
+static inline bool carries_record(const struct weir_exchange *exchange, uint32_t server)
+{
+    return server == 0 && exchange->config.lane == 0;
+}
+
+/* The record that follows the seals is there. */
+static inline bool seals_answered(const struct weir_exchange *exchange)
+{
+    if (exchange->seal_count == 0)
+        return true;
+    const struct weir_seal *seal = &exchange->seals[0];
+    return exchange->has_record && (exchange->record_step > seal->step ||
+                                    (exchange->record_step == seal->step && exchange->record_round > seal->round));
+}
+
+#endif
