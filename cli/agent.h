@@ -95,6 +95,14 @@ void weir_process_measure(const struct weir_process *process, struct weir_heartb
 /* A core's limits of time. */
 uint64_t weir_process_lease_ns(const struct weir_process *process);
 
+/* Of one received message: a chunk and what is said of it, a record with norms of variables, or a lane's Hello, which
+ * lists the chunks that are held. */
+size_t weir_process_message_limit(const struct weir_process *process);
+
+uint32_t weir_job_steps_per_epoch(const struct weir_job *job, uint64_t train_samples);
+/* False, and why, if an epoch of that much data would have no step. */
+bool weir_job_has_steps(const struct weir_job *job, uint64_t train_samples, struct weir_error *err);
+
 /* Chunks that a worker may send to a server's lane beyond the lowest that is not covered. */
 uint32_t weir_process_credit(const struct weir_process *process);
 

@@ -279,8 +279,7 @@ static void outgoing(void *context, struct weir_message_body *body, struct weir_
     struct weir_process *process = chief->process;
     chief->schedule = weir_process_schedule(process, body->view.train_samples, body->view.validation_samples);
     struct weir_walk walk = weir_process_walk(process, body->view.train_samples);
-    for (uint32_t s = 0; s < walk.steps_per_epoch; s++)
-        chief->epoch_samples += weir_walk_batch(&walk, s);
+    chief->epoch_samples = weir_walk_epoch_samples(&walk);
     chief->has_schedule = true;
     if (!weir_chief_same_numerics(chief->actor.core))
         weir_log_warning("the nodes' processors or libraries differ: the result can't be reproduced bit by bit");
@@ -347,7 +346,9 @@ static void stop(void *self)
 
 static void join(void *self)
 {
-    weir_thread_join(((struct agent_chief *)self)->thread);
+    struct agent_chief *chief = self;
+    weir_thread_join(chief->thread);
+    weir_thread_free(chief->thread);
     weir_progress_end();
 }
 
@@ -426,7 +427,7 @@ static void make_core(struct agent_chief *chief)
         .address = address,
         .outgoing = outgoing,
         .perform = perform,
-        .message_limit_bytes = job->chunk_bytes + (64u << 10),
+        .message_limit_bytes = weir_process_message_limit(process),
     };
 }
 

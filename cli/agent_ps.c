@@ -37,6 +37,7 @@ struct agent_ps {
     struct weir_agent_node node;
     struct ps_lane lanes[WEIR_LANES_MAX];
     uint32_t lane_count; /* 0 until the view is there */
+    bool gated;
     struct weir_actor recorder;
     struct weir_arena arena;
     struct weir_piece **pieces; /* by chunk of the model */
@@ -242,8 +243,10 @@ static uint32_t chunk_of(const struct ps_lane *lane, uint32_t local)
     return weir_layout_chunk(&lane->ps->process->layout, lane->ps->position, lane->lane, local);
 }
 
-static void make_store(struct ps_lane *lane, bool gated)
+/* On the lane's thread: to draw a large model's initial weights takes seconds, and heartbeats have to go on. */
+static void make_store(void *context)
 {
+    struct ps_lane *lane = context;
     const struct agent_ps *ps = lane->ps;
     const struct weir_process *process = ps->process;
     uint32_t count = weir_layout_count(&process->layout, ps->position, lane->lane);
@@ -263,7 +266,7 @@ static void make_store(struct ps_lane *lane, bool gated)
         .chunks = count,
         .elements = elements,
         .in_place = process->local ? in_place : NULL,
-        .gated = gated,
+        .gated = ps->gated,
         .pieces = pieces,
         .piece_count = piece_count,
         .stream = !process->local && process->flat_elements * 4 / process->server_count >= STREAM_BYTES,
@@ -273,9 +276,10 @@ static void make_store(struct ps_lane *lane, bool gated)
         weir_model_initial(process->variables, process->variable_count, process->job.seed,
                            weir_layout_first(&process->layout, chunk_of(lane, i)), elements[i],
                            weir_store_initial(lane->store, i, 0));
+    weir_log_info("%s: serving %u chunk%s of %u", lane->name, count, count == 1 ? "" : "s", process->layout.chunks);
 }
 
-static struct weir_ps_lane *make_core(struct ps_lane *lane, const struct weir_view *view, bool gated)
+static struct weir_ps_lane *make_core(struct ps_lane *lane, const struct weir_view *view)
 {
     struct agent_ps *ps = lane->ps;
     const struct weir_process *process = ps->process;
@@ -302,8 +306,8 @@ static struct weir_ps_lane *make_core(struct ps_lane *lane, const struct weir_vi
         .observers = OBSERVERS,
         .replicas = process->replicas,
         .layout = process->layout,
-        .gated = gated,
-        .variables = gated ? (uint32_t)process->variable_count : 0,
+        .gated = ps->gated,
+        .variables = ps->gated ? (uint32_t)process->variable_count : 0,
         .pieces = pieces,
         .slots = (uint32_t)weir_engine_slots(lane->engine),
         .recorder_name = process->servers[0].name,
@@ -349,16 +353,15 @@ static void start_lanes(void *owner, const struct weir_view *view)
     struct agent_ps *ps = owner;
     struct weir_process *process = ps->process;
     struct weir_schedule schedule = weir_process_schedule(process, view->train_samples, view->validation_samples);
-    bool gated = schedule.gate != WEIR_GATE_NONE;
     struct weir_error err;
+    ps->gated = schedule.gate != WEIR_GATE_NONE;
     make_pieces(ps, &schedule);
     for (uint32_t l = 0; l < process->lanes; l++) {
         struct ps_lane *lane = &ps->lanes[l];
         lane->engine = weir_engine_new(&process->job.optimizer, WEIR_ISA_BEST);
         lane->operands = weir_arena_take(&lane->arena, process->replicas, sizeof(struct weir_operand));
         lane->code = weir_arena_take(&lane->arena, 2 * (size_t)process->replicas, sizeof(int16_t));
-        make_store(lane, gated);
-        lane->actor.core = make_core(lane, view, gated);
+        lane->actor.core = make_core(lane, view);
         weir_thread_add(lane->thread, &lane->actor);
         weir_thread_accept(lane->thread, WEIR_CHANNEL_LANE(l), &lane->actor);
     }
@@ -371,9 +374,6 @@ static void start_lanes(void *owner, const struct weir_view *view)
         }
         ps->lane_count = l + 1;
     }
-    weir_log_info("serving %u chunk%s of %u on %u lane%s", weir_layout_count(&process->layout, ps->position, 0),
-                  weir_layout_count(&process->layout, ps->position, 0) == 1 ? "" : "s", process->layout.chunks,
-                  process->lanes, process->lanes == 1 ? "" : "s");
 }
 
 /* ---- the agent */
@@ -407,13 +407,11 @@ static void join(void *self)
 {
     struct agent_ps *ps = self;
     weir_thread_join(ps->node.thread); /* it starts the lanes */
-    for (uint32_t l = 0; l < ps->process->lanes; l++) {
-        struct ps_lane *lane = &ps->lanes[l];
-        if (l < ps->lane_count)
-            weir_thread_join(lane->thread);
-        else
-            weir_thread_discard(lane->thread);
-    }
+    for (uint32_t l = 0; l < ps->lane_count; l++)
+        weir_thread_join(ps->lanes[l].thread);
+    weir_thread_free(ps->node.thread);
+    for (uint32_t l = 0; l < ps->process->lanes; l++)
+        weir_thread_free(ps->lanes[l].thread);
 }
 
 static void free_all(void *self)
@@ -441,6 +439,7 @@ static void init_lane(struct agent_ps *ps, uint32_t l)
     lane->actor = (struct weir_actor){
         .name = lane->name,
         .context = lane,
+        .begin = make_store,
         .step = step_lane,
         .deadline = deadline_lane,
         .waiting = waiting_lane,
@@ -451,7 +450,7 @@ static void init_lane(struct agent_ps *ps, uint32_t l)
         .perform = perform_lane,
         .find = find_from_lane,
         .lanes = ps->process->lanes,
-        .message_limit_bytes = ps->process->job.chunk_bytes + (64u << 10),
+        .message_limit_bytes = weir_process_message_limit(ps->process),
     };
 }
 

@@ -264,12 +264,11 @@ static void join(void *self)
     weir_thread_join(worker->node.thread); /* it starts the lanes and the compute thread */
     weir_agent_compute_stop(&worker->compute);
     weir_agent_compute_join(&worker->compute);
-    for (uint32_t l = 0; l < worker->process->lanes; l++) {
-        if (l < worker->lane_count)
-            weir_thread_join(worker->lanes[l].thread);
-        else
-            weir_thread_discard(worker->lanes[l].thread);
-    }
+    for (uint32_t l = 0; l < worker->lane_count; l++)
+        weir_thread_join(worker->lanes[l].thread);
+    weir_thread_free(worker->node.thread);
+    for (uint32_t l = 0; l < worker->process->lanes; l++)
+        weir_thread_free(worker->lanes[l].thread);
 }
 
 static void free_all(void *self)
@@ -302,7 +301,7 @@ static void init_lane(struct agent_worker *worker, uint32_t l)
         .perform = perform_lane,
         .find = find_from_lane,
         .lanes = worker->process->lanes,
-        .message_limit_bytes = worker->process->job.chunk_bytes + (64u << 10),
+        .message_limit_bytes = weir_process_message_limit(worker->process),
     };
 }
 
@@ -332,9 +331,10 @@ struct weir_agent *weir_agent_worker_new(struct weir_process *process, uint32_t 
     struct weir_dataset *training = open_data(process, &process->job.train, "data.train", err);
     if (!training)
         return NULL;
-    if (process->job.validation.present)
+    bool ok = weir_job_has_steps(&process->job, weir_dataset_samples(training), err);
+    if (ok && process->job.validation.present)
         validation = open_data(process, &process->job.validation, "data.validation", err);
-    if (process->job.validation.present && !validation) {
+    if (!ok || (process->job.validation.present && !validation)) {
         weir_dataset_close(training);
         return NULL;
     }

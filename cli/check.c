@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cli/agent.h"
 #include "cli/commands.h"
 #include "data/data.h"
 #include "model/model.h"
@@ -44,20 +45,11 @@ static void check_fit(struct checked *checked, const struct weir_dataset *datase
         weir_problems_add(&checked->problems, "%s: %s: %s", checked->job.path, key, err.text);
 }
 
-static uint32_t steps_per_epoch(const struct checked *checked)
-{
-    const struct weir_job *job = &checked->job;
-    uint64_t samples = weir_dataset_samples(checked->train);
-    return job->steps_per_epoch ? job->steps_per_epoch : weir_walk_steps(samples, job->batch_size, job->drop_remainder);
-}
-
 static void check_steps(struct checked *checked)
 {
-    if (checked->train && steps_per_epoch(checked) == 0)
-        weir_problems_add(&checked->problems,
-                          "%s: fit.batch_size: %u samples, but there are only %" PRIu64
-                          ", and fit.drop_remainder leaves out the incomplete batch: no step is left",
-                          checked->job.path, checked->job.batch_size, weir_dataset_samples(checked->train));
+    struct weir_error err;
+    if (checked->train && !weir_job_has_steps(&checked->job, weir_dataset_samples(checked->train), &err))
+        weir_problems_add(&checked->problems, "%s", err.text);
 }
 
 static void check_all(struct checked *checked, const struct weir_options *options)
@@ -140,7 +132,8 @@ static void print_job(const struct checked *checked)
     print_data("data", checked->train);
     print_data("validation", checked->validation);
     printf("training    %u epoch%s of %u steps, %u samples each, strategy %s, ", job->epochs,
-           job->epochs == 1 ? "" : "s", steps_per_epoch(checked), job->batch_size, job->strategy);
+           job->epochs == 1 ? "" : "s", weir_job_steps_per_epoch(&checked->job, weir_dataset_samples(checked->train)),
+           job->batch_size, job->strategy);
     if (job->replicas > 0)
         printf("%u replica%s\n", job->replicas, job->replicas == 1 ? "" : "s");
     else

@@ -1,4 +1,5 @@
 /* What all agents of a process share: who is who, how much there is to do, and when all is over. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -15,6 +16,9 @@
 /* Partly received chunks that a server may have to keep per lane and worker: enough to hide a round trip. */
 #define CREDIT_BYTES ((uint64_t)32 << 20)
 #define CREDIT_LEAST 8
+
+#define MESSAGE_SLACK_BYTES (64u << 10)
+#define HELD_CHUNK_BYTES 20 /* the most that a Hello says of one chunk: its number and version */
 
 struct weir_hello weir_process_hello(const struct weir_process *process, enum weir_node_role role, uint32_t index)
 {
@@ -72,11 +76,30 @@ uint32_t weir_process_credit(const struct weir_process *process)
     return credit > CREDIT_LEAST ? (uint32_t)credit : CREDIT_LEAST;
 }
 
-static uint32_t steps_per_epoch(const struct weir_process *process, uint64_t train_samples)
+size_t weir_process_message_limit(const struct weir_process *process)
 {
-    const struct weir_job *job = &process->job;
+    const struct weir_layout *layout = &process->layout;
+    uint64_t held =
+        layout->chunks / (layout->servers * layout->lanes) + 1; /* at most, of one lane: a Hello lists them */
+    uint64_t hello = held * HELD_CHUNK_BYTES;
+    uint64_t most = hello > process->job.chunk_bytes ? hello : process->job.chunk_bytes;
+    return (size_t)(most + process->variable_count * sizeof(double) + MESSAGE_SLACK_BYTES);
+}
+
+uint32_t weir_job_steps_per_epoch(const struct weir_job *job, uint64_t train_samples)
+{
     return job->steps_per_epoch ? job->steps_per_epoch
                                 : weir_walk_steps(train_samples, job->batch_size, job->drop_remainder);
+}
+
+bool weir_job_has_steps(const struct weir_job *job, uint64_t train_samples, struct weir_error *err)
+{
+    if (weir_job_steps_per_epoch(job, train_samples) > 0)
+        return true;
+    return weir_error_set(err,
+                          "%s: fit.batch_size: %u samples, but there are only %" PRIu64
+                          ", and fit.drop_remainder leaves out the incomplete batch: no step is left",
+                          job->path, job->batch_size, train_samples);
 }
 
 struct weir_walk weir_process_walk(const struct weir_process *process, uint64_t train_samples)
@@ -85,7 +108,7 @@ struct weir_walk weir_process_walk(const struct weir_process *process, uint64_t 
         .samples = train_samples,
         .batch_size = process->job.batch_size,
         .replicas = process->replicas,
-        .steps_per_epoch = steps_per_epoch(process, train_samples),
+        .steps_per_epoch = weir_job_steps_per_epoch(&process->job, train_samples),
         .shuffle = process->job.shuffle,
         .seed = process->job.seed,
     };
@@ -97,7 +120,7 @@ struct weir_schedule weir_process_schedule(struct weir_process *process, uint64_
     const struct weir_job *job = &process->job;
     uint32_t rows = weir_process_validation_rows(process);
     struct weir_schedule schedule = {
-        .steps_per_epoch = steps_per_epoch(process, train_samples),
+        .steps_per_epoch = weir_job_steps_per_epoch(&process->job, train_samples),
         .epochs = job->epochs,
         .validation_rounds = (uint32_t)((validation_samples + rows - 1) / rows),
         .metrics = (uint32_t)job->metric_count,

@@ -19,7 +19,6 @@
 #include "runtime/process.h"
 
 #define HANDSHAKE_MS 10000
-#define MESSAGE_SLACK_BYTES (64u << 10)
 #define SERVER_MEMORY_BYTES ((uint64_t)32 << 20)
 
 /* ---- who is who */
@@ -202,7 +201,7 @@ static bool start_server(struct weir_process *process, struct weir_server_option
         process->local ? NULL
                        : weir_cluster_find(&process->cluster, process->cluster.self_role, process->cluster.self_index);
     server->address = self ? self->address : process->chief.address;
-    server->message_limit_bytes = process->job.chunk_bytes + MESSAGE_SLACK_BYTES;
+    server->message_limit_bytes = weir_process_message_limit(process);
     server->handshake_timeout_ms = HANDSHAKE_MS;
     server->memory_limit_bytes = memory_limit(process);
     process->server = weir_server_start(process->transport, server, err);

@@ -176,6 +176,9 @@ static void *run(void *argument)
 {
     struct weir_thread *thread = argument;
     struct weir_transport_event event;
+    for (uint32_t i = 0; i < thread->actor_count; i++)
+        if (thread->actors[i]->begin)
+            thread->actors[i]->begin(thread->actors[i]->context);
     while (!atomic_load(&thread->stopping)) {
         deliver_letters(thread);
         if (atomic_load(&thread->stopping))
@@ -209,7 +212,7 @@ void weir_thread_stop(struct weir_thread *thread)
     weir_poller_wake(thread->poller);
 }
 
-void weir_thread_discard(struct weir_thread *thread)
+void weir_thread_free(struct weir_thread *thread)
 {
     weir_mailbox_destroy(&thread->mailbox);
     for (uint32_t i = 0; i < thread->actor_count; i++) {
@@ -223,5 +226,4 @@ void weir_thread_discard(struct weir_thread *thread)
 void weir_thread_join(struct weir_thread *thread)
 {
     pthread_join(thread->id, NULL);
-    weir_thread_discard(thread);
 }

@@ -49,6 +49,8 @@ struct weir_actor {
     /* Who is meant by TELL: `lane` for WEIR_ACTOR_LANE. Called for each of the lanes but one for WEIR_ACTOR_LANES. NULL
      * if there is no such actor. */
     struct weir_actor *(*find)(void *context, enum weir_actor_name actor, uint32_t lane);
+    /* What takes long to make ready, done on the thread before the actor's first event. NULL: nothing. */
+    void (*begin)(void *context);
     uint32_t lanes;             /* for WEIR_ACTOR_LANES */
     size_t message_limit_bytes; /* of what it receives on streams that it opened */
 
@@ -68,10 +70,10 @@ void weir_thread_accept(struct weir_thread *thread, uint32_t channel, struct wei
 bool weir_thread_start(struct weir_thread *thread, struct weir_error *err);
 /* Asks the thread to close all streams and end. From any thread, also its own. */
 void weir_thread_stop(struct weir_thread *thread);
-/* Waits for its end (it must have been started) and frees it. Actors are the owner's. */
+/* Waits for the end of a thread that was started. Others may still post to its actors. */
 void weir_thread_join(struct weir_thread *thread);
-/* Frees a thread that was never started. */
-void weir_thread_discard(struct weir_thread *thread);
+/* Frees a thread that was never started or is joined, once nobody can post to its actors, which are the owner's. */
+void weir_thread_free(struct weir_thread *thread);
 
 /* Tells an actor something, from any thread, in order. body, numbers and text of the event are copied. */
 void weir_post(struct weir_actor *actor, const struct weir_event *event);

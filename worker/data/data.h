@@ -58,6 +58,8 @@ uint32_t weir_walk_steps(uint64_t samples, uint32_t batch_size, bool drop_remain
 /* The number b of samples present in the global batch of step `step` (0-based over the whole job). With
  * steps_per_epoch beyond one pass an epoch wraps round, so that batches there are whole; each pass is shuffled anew. */
 uint32_t weir_walk_batch(const struct weir_walk *walk, uint64_t step);
+/* Samples in the batches of one epoch. */
+uint64_t weir_walk_epoch_samples(const struct weir_walk *walk);
 /* Replica r takes rows [*first, *first + *count) of the batch: floor(r b / R) to floor((r + 1) b / R) - 1. */
 void weir_walk_replica(const struct weir_walk *walk, uint32_t batch, uint32_t replica, uint32_t *first,
                        uint32_t *count);

@@ -78,6 +78,12 @@ uint32_t weir_walk_batch(const struct weir_walk *walk, uint64_t step)
     return (uint32_t)(walk->samples - position);
 }
 
+uint64_t weir_walk_epoch_samples(const struct weir_walk *walk)
+{
+    uint64_t full = walk->steps_per_epoch - 1;
+    return full * walk->batch_size + weir_walk_batch(walk, full);
+}
+
 void weir_walk_replica(const struct weir_walk *walk, uint32_t batch, uint32_t replica, uint32_t *first, uint32_t *count)
 {
     assert(replica < walk->replicas);

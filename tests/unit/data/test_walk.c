@@ -52,6 +52,21 @@ static void every_sample_comes_once_per_epoch(void **state)
             }
 }
 
+static void an_epoch_has_the_samples_of_its_batches(void **state)
+{
+    (void)state;
+    for (uint64_t samples = 1; samples < 60; samples += 3)
+        for (uint32_t batch_size = 1; batch_size < 70; batch_size += 4)
+            for (uint32_t steps = 1; steps < 40; steps += 5) { /* fewer than one pass, or more */
+                struct weir_walk walk = walk_of(samples, batch_size, false);
+                walk.steps_per_epoch = steps;
+                uint64_t sum = 0;
+                for (uint64_t step = steps; step < 2 * steps; step++)
+                    sum += weir_walk_batch(&walk, step);
+                assert_int_equal(weir_walk_epoch_samples(&walk), sum);
+            }
+}
+
 static void the_last_batch_is_short_or_dropped(void **state)
 {
     (void)state;
@@ -187,6 +202,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_sample_comes_once_per_epoch),
+        cmocka_unit_test(an_epoch_has_the_samples_of_its_batches),
         cmocka_unit_test(the_last_batch_is_short_or_dropped),
         cmocka_unit_test(epochs_come_in_different_orders),
         cmocka_unit_test(a_long_epoch_wraps_round_in_whole_batches),
