@@ -36,7 +36,7 @@ static void all_errors_of_a_file_come_at_once_sorted(void **state)
                    "job.json:6:12: data.train.x: must be a string, not 5\n"
                    "job.json:7:7: data.train.z: unknown key; `weir help job` lists the keys\n"
                    "job.json:8:16: data.train.scale: must be a number > 0, or null, not -1\n"
-                   "job.json:9:17: data.prefetch: must be an integer from 0 to 64, not 1.5\n"
+                   "job.json:9:17: data.prefetch: must be an integer from 1 to 64, not 1.5\n"
                    "job.json:10:14: compile.loss: required, but missing\n"
                    "job.json:12:7: compile.optimizer.config.lr: unknown key; did you mean \"learning_rate\"?\n"
                    "job.json:13:16: compile.metrics: must be a list ([...]), not \"accuracy\"\n"
