@@ -105,14 +105,14 @@ static void own(struct weir_chief *chief, uint64_t now_ns, char *text, size_t by
     weir_chief_fetch_waiting(chief, text, bytes);
 }
 
-/* "worker/1 at 127.0.0.1:2224, says ps/0: its contribution ...". */
+/* "worker/1 at 127.0.0.1:2224 (says ps/0): its contribution ...". */
 static void pass_on_report(struct weir_chief *chief, uint32_t m)
 {
     const char *report = chief->members[m].waiting, *reporter = chief->config.members[m].name;
     int whom = 0;
     while (report[whom] && !(report[whom] == ':' && report[whom + 1] == ' '))
         whom++;
-    snprintf(chief->waiting, sizeof chief->waiting, "%.*s, says %.*s%s", whom, report, (int)role_length(reporter),
+    snprintf(chief->waiting, sizeof chief->waiting, "%.*s (says %.*s)%s", whom, report, (int)role_length(reporter),
              reporter, report + whom);
 }
 

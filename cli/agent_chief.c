@@ -36,6 +36,7 @@ struct agent_chief {
     uint64_t trained_ns, began_ns;
     char val_names[1 + WEIR_METRICS_MAX][80];
     char waiting[1100];
+    bool held_up; /* the job, when it was waiting */
 };
 
 /* ---- what is shown */
@@ -100,12 +101,13 @@ static void show_record(struct agent_chief *chief, const struct weir_record *rec
 static void show(struct agent_chief *chief, const struct weir_action *action)
 {
     if (!action->has_body && !action->text[0]) {
-        if (chief->has_record) /* before it, all that come are waited for, and training says that they have */
+        if (chief->held_up)
             weir_log_info("no longer %s", chief->waiting);
         return;
     }
     if (!action->has_body) {
         char *text = chief->waiting;
+        chief->held_up = chief->has_record; /* before, all are waited for, and training says that they have come */
         snprintf(text, sizeof chief->waiting, "waiting for %s", action->text);
         struct weir_progress progress = {.phase = WEIR_PROGRESS_WAITING, .waiting = text};
         weir_progress_update(&progress, weir_clock_ns());

@@ -54,7 +54,8 @@ void weir_live_fit(char *text, size_t width)
     for (; text[at]; at++) {
         if (is_inside_character(text[at]))
             continue;
-        if (at > 0 && text[at] == ' ' && text[at + 1] == ' ' && text[at - 1] != ' ')
+        bool blanks = at > 0 && text[at] == ' ' && text[at + 1] == ' ' && text[at - 1] != ' ';
+        if (blanks || (text[at] == ',' && text[at + 1] == ' '))
             field_end = at;
         if (columns == width)
             break;
@@ -129,20 +130,35 @@ void weir_live_show(struct weir_live *live)
     pthread_mutex_unlock(&live->lock);
 }
 
+static void print(struct weir_live *live, const char *text, size_t count)
+{
+    char *line = weir_alloc(count + 1, 1, "a line for the terminal");
+    memcpy(line, text, count);
+    make_printable(line, count);
+    line[count] = '\n';
+    erase(live);
+    write_all(live->fd, line, count + 1);
+    draw(live);
+    free(line);
+}
+
 void weir_live_print(struct weir_live *live, const char *text, size_t count)
 {
     pthread_mutex_lock(&live->lock);
+    print(live, text, count);
+    pthread_mutex_unlock(&live->lock);
+}
+
+void weir_live_print_fields(struct weir_live *live, const char *text)
+{
+    char line[WEIR_LIVE_BYTES];
+    pthread_mutex_lock(&live->lock);
+    snprintf(line, sizeof line, "%s", text);
     if (live->relay) {
-        relay(live, 'p', text, count);
+        relay(live, 'p', line, strlen(line));
     } else {
-        char *line = weir_alloc(count + 1, 1, "a line for the terminal");
-        memcpy(line, text, count);
-        make_printable(line, count);
-        line[count] = '\n';
-        erase(live);
-        write_all(live->fd, line, count + 1);
-        draw(live);
-        free(line);
+        weir_live_fit(line, terminal_width(live->fd) - 1);
+        print(live, line, strlen(line));
     }
     pthread_mutex_unlock(&live->lock);
 }
@@ -157,12 +173,11 @@ bool weir_live_take_frame(struct weir_live *live, const char *line, size_t count
 {
     if (count < 2 || line[0] != WEIR_LIVE_FRAME)
         return false;
-    if (line[1] == 'p') {
-        weir_live_print(live, line + 2, count - 2);
-    } else {
-        char text[WEIR_LIVE_BYTES];
-        snprintf(text, sizeof text, "%.*s", (int)(count - 2 < sizeof text ? count - 2 : sizeof text - 1), line + 2);
+    char text[WEIR_LIVE_BYTES];
+    snprintf(text, sizeof text, "%.*s", (int)(count - 2 < sizeof text ? count - 2 : sizeof text - 1), line + 2);
+    if (line[1] == 'p')
+        weir_live_print_fields(live, text);
+    else
         weir_live_set(live, text);
-    }
     return true;
 }

@@ -27,10 +27,13 @@ void weir_live_init(struct weir_live *live, int fd, bool relay);
 /* Takes the live line off the screen. */
 void weir_live_end(struct weir_live *live);
 
-/* Draws `text` (fields with two blanks between; those that don't fit are left out) as the live line; "" for none. */
+/* Draws `text` (fields with two blanks or a comma between; those that don't fit are left out) as the live line; "" for
+ * none. */
 void weir_live_set(struct weir_live *live, const char *text);
-/* Writes a line that stays, above the live line. */
+/* Writes a line that stays, above the live line; for the owner of the terminal. */
 void weir_live_print(struct weir_live *live, const char *text, size_t count);
+/* Writes or relays a line that stays, without the fields that don't fit. At most WEIR_LIVE_BYTES. */
+void weir_live_print_fields(struct weir_live *live, const char *text);
 
 /* For writers of their own: takes the live line off and keeps the lock; puts it back and gives the lock back. */
 void weir_live_hide(struct weir_live *live);
@@ -39,7 +42,8 @@ void weir_live_show(struct weir_live *live);
 /* True if the line (without newline) was a frame: then it has been shown. */
 bool weir_live_take_frame(struct weir_live *live, const char *line, size_t count);
 
-/* Cuts `text` to at most `width` columns: at the last field that fits, or, if none does, in the middle of it. */
+/* Cuts `text` (fields with two blanks or a comma between) to at most `width` columns: at the last field that fits, or,
+ * if none does, in the middle of it. */
 void weir_live_fit(char *text, size_t width);
 
 /* True if `fd` is a terminal that can take a line back. */

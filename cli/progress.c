@@ -231,7 +231,7 @@ static void show_epoch(const struct weir_progress *progress, uint64_t now_ns)
     char text[TEXT_BYTES];
     weir_progress_format_epoch(progress, &screen.pace, now_ns, text, sizeof text);
     if (is_live())
-        weir_live_print(&screen.live, text, strlen(text));
+        weir_live_print_fields(&screen.live, text);
     else
         weir_log_info("%s", text);
 }

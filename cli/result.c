@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "storage/safetensors.h"
+#include "storage/storage_file.h"
 
 /* Variables one behind the other, without the padding between them. */
 static void add_part(const struct weir_result *result, size_t part, struct weir_digest *digest)
@@ -59,4 +60,13 @@ bool weir_result_write_weights(const struct weir_result *result, const char *pat
     free(tensors);
     free(shapes);
     return ok;
+}
+
+bool weir_result_check(const char *weights, const char *summary, struct weir_error *err)
+{
+    if (weights && !weir_file_check(weights, err))
+        return weir_error_wrap(err, "--weights");
+    if (summary && !weir_file_check(summary, err))
+        return weir_error_wrap(err, "--summary");
+    return true;
 }

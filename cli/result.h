@@ -19,6 +19,8 @@ struct weir_result {
 };
 
 void weir_result_digest(struct weir_result *result, const struct weir_record *record);
+/* Whether the files that are asked for (NULL: not) can be made: better known before training than after it. */
+bool weir_result_check(const char *weights, const char *summary, struct weir_error *err);
 /* Writes the weights as safetensors under Keras's variable names. */
 bool weir_result_write_weights(const struct weir_result *result, const char *path, const char *job_hash,
                                struct weir_error *err);

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/live.h"
 #include "cli/ports.h"
+#include "cli/result.h"
 #include "cli/start.h"
 #include "runtime/process.h"
 
@@ -244,6 +245,10 @@ int weir_run_command(const struct weir_options *options)
         return WEIR_EXIT_WRONG_USE;
     struct local_cluster cluster;
     struct weir_error err;
+    if (!weir_result_check(options->weights, options->summary, &err)) {
+        fprintf(stderr, "weir: %s\n", err.text);
+        return WEIR_EXIT_WRONG_USE;
+    }
     weir_live_init(&terminal, STDERR_FILENO, false);
     weir_log_around(hide_live_line, show_live_line);
     int status = WEIR_EXIT_FAILED;

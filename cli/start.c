@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "cli/agent.h"
 #include "cli/commands.h"
+#include "cli/result.h"
 #include "cli/title.h"
 #include "runtime/process.h"
 
@@ -151,6 +152,14 @@ static bool add_agent(struct weir_process *process, struct weir_agent *agent)
     return agent != NULL;
 }
 
+static bool plays_chief(const struct weir_process *process)
+{
+    const struct weir_cluster *cluster = &process->cluster;
+    bool first_worker =
+        !process->local && cluster->self_role == WEIR_WORKER && cluster->self_index == process->workers[0].index;
+    return process->local || cluster->self_role == WEIR_CHIEF || (cluster->chief_in_worker_0 && first_worker);
+}
+
 /* The roles that this process plays, and who takes calls on which channel. */
 static bool make_agents(struct weir_process *process, struct weir_server_options *server, struct weir_error *err)
 {
@@ -158,9 +167,7 @@ static bool make_agents(struct weir_process *process, struct weir_server_options
     uint32_t self = cluster->self_index;
     bool ps = process->local || cluster->self_role == WEIR_PS;
     bool worker = process->local || cluster->self_role == WEIR_WORKER;
-    bool first_worker = worker && !process->local && self == process->workers[0].index;
-    bool chief = process->local || cluster->self_role == WEIR_CHIEF || (cluster->chief_in_worker_0 && first_worker);
-    if (chief) {
+    if (plays_chief(process)) {
         struct weir_agent *agent = weir_agent_chief_new(process);
         add_agent(process, agent);
         server->pollers[WEIR_CHANNEL_CONTROL] = weir_agent_chief_poller(agent);
@@ -334,7 +341,8 @@ static int start(const struct weir_options *options, bool local)
     int code = read_input(process, local);
     if (code == 0) {
         introduce(process);
-        if (load_model(process, &err)) {
+        if (load_model(process, &err) &&
+            (!plays_chief(process) || weir_result_check(options->weights, options->summary, &err))) {
             code = play(process, supervised);
         } else {
             fprintf(stderr, "weir: %s\n", err.text);

@@ -94,7 +94,7 @@ static void say_waiting(struct weir_node *node, uint64_t now_ns, struct weir_act
         snprintf(text, sizeof text, "%s: word that the job ends", node->config.chief_name);
     node->wait.before_ns = 0;
     weir_wait_look(&node->wait, text, now_ns);
-    const char *waiting = node->state == WEIR_NODE_JOINING && link->error[0] ? text : weir_node_waiting(node);
+    const char *waiting = weir_node_waiting(node);
     if (waiting[0] || node->said_waiting) {
         snprintf(node->said, sizeof node->said, "%s", waiting);
         weir_actions_add(actions, WEIR_DO_PROGRESS)->text = node->said;

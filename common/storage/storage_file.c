@@ -71,6 +71,21 @@ struct weir_file *weir_file_create(const char *path, struct weir_error *err)
     return NULL;
 }
 
+bool weir_file_check(const char *path, struct weir_error *err)
+{
+    if (is_special(path)) { /* to open and close it would be the end of it for who reads a pipe */
+        struct stat status;
+        if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
+            errno = EISDIR;
+            return fail(path, err);
+        }
+        return access(path, W_OK) == 0 || fail(path, err);
+    }
+    struct weir_file *file = weir_file_create(path, err);
+    weir_file_abandon(file);
+    return file != NULL;
+}
+
 bool weir_file_append(struct weir_file *file, const void *bytes, size_t count, struct weir_error *err)
 {
     const char *at = bytes;

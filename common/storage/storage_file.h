@@ -15,6 +15,9 @@
 
 struct weir_file;
 
+/* Whether a file can be made there: tries, and leaves nothing. */
+bool weir_file_check(const char *path, struct weir_error *err);
+
 /* Begins a file; NULL with `err` set if it cannot be made there. */
 struct weir_file *weir_file_create(const char *path, struct weir_error *err);
 

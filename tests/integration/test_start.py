@@ -1,5 +1,6 @@
 """How a cluster starts and what stops it: order, wrong addresses, other jobs, Ctrl-C, exit codes."""
 import contextlib
+import os
 import signal
 import socket
 
@@ -111,6 +112,34 @@ class Stop(ClusterCase):
                 self.assertNotIn(0, cluster.wait_all().values(), cluster.told())
                 for other in set(cluster.names) - {name}:
                     self.assertIn(name, cluster.stderr(other))
+
+
+class Results(ClusterCase):
+    def test_a_result_that_cannot_be_written_is_known_at_the_start(self):
+        """Before anything is trained: exit 2, with flag, path and reason, and the folder as it was."""
+        before = set(os.listdir(self.folder))
+        job = self.job({"fit.epochs": 100000})
+        for flag in ("weights", "summary"):
+            for path, why in ((f"{self.folder}/missing/file", "No such file"), (self.folder, "directory")):
+                for shape in ({}, {"ps": 1, "workers": 1}):
+                    with self.subTest(flag=flag, path=path, shape=shape):
+                        words = harness.flag_words({**shape, flag: path})
+                        result = harness.run_command("run", job, *words)
+                        self.assertEqual(result.exit, 2, result.told)
+                        self.assertRegex(result.stderr, f"--{flag}: cannot write {path}: .*{why}")
+        self.assertEqual(set(os.listdir(self.folder)) - before, {"job.json", "model.json"})
+
+    def test_a_job_that_fails_leaves_no_empty_result(self):
+        with harness.Cluster(self.job({"fit.epochs": 100000}), ps=1, workers=1) as cluster:
+            weights = os.path.join(cluster.folder, "weights.safetensors")
+            cluster.start("chief/0", weights=weights)
+            cluster.start("ps/0")
+            cluster.start("worker/0")
+            cluster.processes["chief/0"].wait_for_line("epoch")
+            cluster.kill("ps/0")
+            cluster.wait_all()
+            self.assertFalse([name for name in os.listdir(cluster.folder)
+                              if name.startswith(("weights", "summary"))])
 
 
 class ExitCodes(ClusterCase):

@@ -25,7 +25,7 @@ class Waits(ClusterCase):
         cluster.kill(stopped, signal.SIGSTOP)
         try:
             watcher = self.one_names(cluster, watchers, stopped)
-            self.one_names(cluster, ["chief/0"], stopped, f", says ({'|'.join(watchers)})")
+            self.one_names(cluster, ["chief/0"], stopped, rf" \(says ({'|'.join(watchers)})\)")
         finally:
             cluster.kill(stopped, signal.SIGCONT)
         for name in (watcher, "chief/0"):
@@ -44,7 +44,7 @@ class Waits(ClusterCase):
 
     def test_who_has_joined_says_that_it_waits_for_the_view(self):
         with harness.Cluster(self.job({"fit.epochs": 1}), ps=1, workers=1) as cluster:
-            cluster.start("chief/0")
+            cluster.start("chief/0").wait_for_line("waiting for ps/0")
             cluster.start("ps/0")
             cluster.processes["chief/0"].wait_for_line(f"waiting for worker/0 at {cluster.address('worker/0')}")
             self.one_names(cluster, ["ps/0"], "chief/0")

@@ -201,18 +201,18 @@ static void the_chief_says_for_whom_the_job_waits_and_who_says_so(void **state)
     waiting[1] = "worker/1 at here: its contribution";
     waiting[2] = "ps/1 at there: weights";
     say_for(world, 600 * HOSTILE_MS, waiting);
-    assert_string_equal(weir_chief_waiting(world->core), "worker/1 at here, says ps/1: its contribution");
+    assert_string_equal(weir_chief_waiting(world->core), "worker/1 at here (says ps/1): its contribution");
     waiting[0] = "worker/0 at here: its contribution"; /* the chief has a new end of the chain, and waits if it stays */
     waiting[1] = "";
     say_for(world, 100 * HOSTILE_MS, waiting);
-    assert_string_equal(weir_chief_waiting(world->core), "worker/1 at here, says ps/1: its contribution");
+    assert_string_equal(weir_chief_waiting(world->core), "worker/1 at here (says ps/1): its contribution");
     say_for(world, 600 * HOSTILE_MS, waiting);
-    assert_string_equal(weir_chief_waiting(world->core), "ps/1 at there, says worker/0: weights");
+    assert_string_equal(weir_chief_waiting(world->core), "ps/1 at there (says worker/0): weights");
     waiting[0] = "";
     waiting[1] = "worker/1 at here: its contribution";
     waiting[3] = "ps/1 at there: a connection"; /* a ring: any of it will do */
     say_for(world, 300 * HOSTILE_MS, waiting);
-    assert_non_null(strstr(weir_chief_waiting(world->core), ", says "));
+    assert_non_null(strstr(weir_chief_waiting(world->core), "(says "));
     struct weir_message_body body = {.type = WEIR_RECORD};
     body.record = (struct weir_record){.step = 1, .order = WEIR_ORDER_TRAIN, .scale = 1};
     hostile_say(world, MEMBERS, &body); /* the job goes on, whatever is still said */
@@ -241,7 +241,7 @@ static void what_a_silent_member_said_last_no_longer_counts(void **state)
     say_for(world, 2000 * HOSTILE_MS, waiting);
     waiting[2] = "ps/0 at there: weights";
     say_for(world, 600 * HOSTILE_MS, waiting);
-    assert_string_equal(weir_chief_waiting(world->core), "ps/0 at there, says worker/0: weights");
+    assert_string_equal(weir_chief_waiting(world->core), "ps/0 at there (says worker/0): weights");
     waiting[2] = NULL;
     say_for(world, 4000 * HOSTILE_MS, waiting);
     assert_string_equal(weir_chief_waiting(world->core), "worker/0: a sign of life (no heartbeat)");

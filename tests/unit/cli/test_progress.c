@@ -162,6 +162,9 @@ static void a_narrow_terminal_loses_whole_fields(void **state)
         weir_live_fit(text, cases[i].width);
         assert_string_equal(text, cases[i].fits);
     }
+    char epoch[] = "epoch 2/5: loss 0.2731, accuracy 0.9012";
+    weir_live_fit(epoch, 38);
+    assert_string_equal(epoch, "epoch 2/5: loss 0.2731"); /* without the comma */
     char umlauts[] = "wei\xc3\x9f\xc3\x9f\xc3\x9f";
     weir_live_fit(umlauts, 5);
     assert_string_equal(umlauts, "wei\xc3\x9f\xc3\x9f"); /* columns, not bytes; no half character */

@@ -128,6 +128,27 @@ static void where_no_file_can_be_the_error_names_the_path(void **state)
     assert_int_equal(folder_files(true), 0);
 }
 
+static void whether_a_file_can_be_made_is_tried_and_leaves_nothing(void **state)
+{
+    (void)state;
+    char path[PATH_BYTES], pipe[PATH_BYTES];
+    struct weir_error err;
+    assert_true(weir_file_check(in_folder("weights", path), &err));
+    assert_int_equal(folder_files(true), 0);
+    assert_true(save(path, "old", &err));
+    assert_true(weir_file_check(path, &err));
+    assert_content(path, "old!");
+    assert_true(weir_file_check("/dev/null", &err));
+    assert_int_equal(mkfifo(in_folder("pipe", pipe), 0600), 0);
+    assert_true(weir_file_check(pipe, &err)); /* although nobody reads it yet */
+    unlink(pipe);
+    assert_false(weir_file_check(folder, &err));
+    assert_says(&err, folder, "directory");
+    assert_false(weir_file_check(in_folder("missing/weights", path), &err));
+    assert_says(&err, path, "make its folder");
+    assert_int_equal(folder_files(true), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +159,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_is_reported_and_keeps_the_old_file),
         cmocka_unit_test(a_device_is_written_and_not_replaced),
         cmocka_unit_test(where_no_file_can_be_the_error_names_the_path),
+        cmocka_unit_test(whether_a_file_can_be_made_is_tried_and_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, folder_begin, folder_end);
 }
