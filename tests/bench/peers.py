@@ -4,10 +4,11 @@
   tests/bench/peers.py step    --peers DIR --python PYTHON [--rounds N] [--models mlp,cnn,big]
   tests/bench/peers.py cluster --peers DIR --python PYTHON [--rounds N]
   tests/bench/peers.py replicas [--rounds N]
+  tests/bench/peers.py exchange [--rounds N]
 
 DIR holds train_tf.py and train_torch.py; PYTHON is an interpreter that has tensorflow and torch. `step` compares whole
 worker steps on one core, `cluster` two workers and two parameter servers on all cores, `replicas` what it costs a
-worker to host four replicas. Every round runs all programs, one after the other, so that a machine whose speed drifts
+worker to host four replicas, `exchange` push and pull of one worker and one parameter server with plain TCP. Every round runs all programs, one after the other, so that a machine whose speed drifts
 treats them alike; the tables give medians over the rounds, and the ratio to the best peer of the same round.
 """
 import argparse
@@ -33,11 +34,11 @@ def run(command, **env):
     return done.stdout if done.returncode == 0 else ""
 
 
-def weir(model, *arguments, prefix=()):
+def weir(model, *arguments, prefix=(), program=WEIR):
     """Samples per second of a job, from its summary."""
     with tempfile.TemporaryDirectory() as folder:
         summary = os.path.join(folder, "summary.json")
-        run([*prefix, WEIR, "run", os.path.join(ROOT, "examples", JOBS[model], "job.json"), "--quiet", "--epochs", "1",
+        run([*prefix, program, "run", os.path.join(ROOT, "examples", JOBS[model], "job.json"), "--quiet", "--epochs", "1",
              "--set", "data.validation=null", "--set", f"fit.steps_per_epoch={STEPS[model]}", "--summary", summary,
              *arguments])
         with open(summary, encoding="utf-8") as file:
@@ -113,15 +114,35 @@ def replicas(options):
         }))
 
 
+def tcp_gb_per_s():
+    """Push and pull of 1 MiB messages, as bench_transport prints it."""
+    for line in run([os.path.join(ROOT, "build", "tests", "bench_transport"), "1024"]).splitlines():
+        if line.split()[:4] == ["push+pull", "1024", "KiB", "TCP"]:
+            return float(line.split()[4])
+    return 0.0
+
+
+def exchange(options):
+    """Payload of both ways by the time of a step that computes nothing: the whole program, and what TCP does."""
+    parameters = 784 * 4096 + 4096 * 4096 + 4096 * 10 + 4096 + 4096 + 10
+    gigabytes, batch = 2 * 4 * parameters / 1e9, 64
+    values = measure(options.rounds, {
+        "weir, MB/s": lambda: 1e3 * gigabytes / batch * weir(
+            "big", "--ps", "1", "--workers", "1", program=os.path.join(ROOT, "build", "tests", "bench_exchange")),
+        "TCP, MB/s": lambda: 1e3 * tcp_gb_per_s(),
+    })
+    print_table("push and pull of 80 MB in chunks of 1 MiB, MB/s", values)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["step", "cluster", "replicas"])
+    parser.add_argument("what", choices=["step", "cluster", "replicas", "exchange"])
     parser.add_argument("--peers", default="peers")
     parser.add_argument("--python", default="python3")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--models", default="mlp,cnn,big")
     options = parser.parse_args()
-    {"step": step, "cluster": cluster, "replicas": replicas}[options.what](options)
+    {"step": step, "cluster": cluster, "replicas": replicas, "exchange": exchange}[options.what](options)
 
 
 if __name__ == "__main__":
