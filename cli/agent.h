@@ -103,6 +103,9 @@ uint32_t weir_job_steps_per_epoch(const struct weir_job *job, uint64_t train_sam
 /* False, and why, if an epoch of that much data would have no step. */
 bool weir_job_has_steps(const struct weir_job *job, uint64_t train_samples, struct weir_error *err);
 
+/* Whether so many floats are too many for the caches: new versions of them are written past those. */
+bool weir_process_large(uint64_t floats);
+
 /* Chunks that a worker may send to a server's lane beyond the lowest that is not covered. */
 uint32_t weir_process_credit(const struct weir_process *process);
 

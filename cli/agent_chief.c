@@ -130,7 +130,7 @@ static void store(struct agent_chief *chief, const struct weir_action *action)
     float **part = &chief->parts[action->part];
     if (!*part)
         *part = weir_alloc_tensor((size_t)process->flat_elements * sizeof(float), "the result");
-    weir_payload_read(payload, *part + weir_layout_first(&process->layout, action->chunk));
+    weir_payload_read(payload, *part + weir_layout_first(&process->layout, action->chunk), false);
     weir_payload_free(payload);
 }
 

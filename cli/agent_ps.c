@@ -11,8 +11,6 @@
 #include "ps/lane.h"
 #include "ps/recorder.h"
 
-/* From this model size per server on, new versions are written past the caches. */
-#define STREAM_BYTES ((uint64_t)32 << 20)
 #define OBSERVERS 8
 
 struct agent_ps;
@@ -269,7 +267,7 @@ static void make_store(void *context)
         .gated = ps->gated,
         .pieces = pieces,
         .piece_count = piece_count,
-        .stream = !process->local && process->flat_elements * 4 / process->server_count >= STREAM_BYTES,
+        .stream = !process->local && weir_process_large(process->flat_elements / process->server_count),
     };
     lane->store = weir_store_new(&config);
     for (uint32_t i = 0; i < count; i++)

@@ -43,7 +43,7 @@ static void store(struct worker_lane *lane, const struct weir_action *action)
     struct weir_agent_compute *compute = &lane->worker->compute;
     struct weir_payload *payload = weir_payload_of(action->payload);
     float *to = compute->weights[action->step & 1] + weir_layout_first(&lane->worker->process->layout, action->chunk);
-    weir_payload_read(payload, to);
+    weir_payload_read(payload, to, weir_process_large(lane->worker->process->flat_elements));
     weir_payload_free(payload);
 }
 

@@ -17,6 +17,8 @@
 #define CREDIT_BYTES ((uint64_t)32 << 20)
 #define CREDIT_LEAST 8
 
+#define LARGE_BYTES ((uint64_t)32 << 20)
+
 #define MESSAGE_SLACK_BYTES (64u << 10)
 #define HELD_CHUNK_BYTES 20 /* the most that a Hello says of one chunk: its number and version */
 
@@ -68,6 +70,11 @@ uint32_t weir_process_validation_rows(const struct weir_process *process)
 {
     uint64_t rows = (uint64_t)process->job.batch_size * VALIDATION_BATCHES;
     return rows < UINT32_MAX ? (uint32_t)rows : UINT32_MAX;
+}
+
+bool weir_process_large(uint64_t floats)
+{
+    return floats * sizeof(float) >= LARGE_BYTES;
 }
 
 uint32_t weir_process_credit(const struct weir_process *process)

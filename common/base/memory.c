@@ -1,9 +1,14 @@
 #include "base/memory.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #define CACHE_LINE ((size_t)64)
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -41,3 +46,25 @@ char *weir_strdup(const char *text)
     size_t bytes = strlen(text) + 1;
     return memcpy(weir_alloc(bytes, 1, "a string"), text, bytes);
 }
+
+#ifdef __SSE2__
+void weir_copy_past_caches(void *to, const void *from, size_t bytes)
+{
+    char *out = to;
+    const char *in = from;
+    size_t head = -(uintptr_t)out % sizeof(__m128i);
+    head = head < bytes ? head : bytes;
+    memcpy(out, in, head);
+    size_t lines = (bytes - head) / CACHE_LINE;
+    for (out += head, in += head; lines > 0; lines--, out += CACHE_LINE, in += CACHE_LINE)
+        for (size_t i = 0; i < CACHE_LINE; i += sizeof(__m128i))
+            _mm_stream_si128((__m128i *)(out + i), _mm_loadu_si128((const __m128i *)(in + i)));
+    memcpy(out, in, (bytes - head) % CACHE_LINE);
+    _mm_sfence(); /* such stores may otherwise come after later ones */
+}
+#else
+void weir_copy_past_caches(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+#endif

@@ -10,6 +10,10 @@ void *weir_alloc(size_t count, size_t size, const char *what);
 /* Zeroed, at a multiple of 64 bytes (of 2 MiB, with huge pages advised, from 4 MiB on). Free with free(). */
 void *weir_alloc_tensor(size_t bytes, const char *what);
 
+/* memcpy for what is larger than the caches and not read soon: the copy goes to memory past them, where the processor
+ * can. Other threads see it once they are told, as with memcpy. The two may not overlap. */
+void weir_copy_past_caches(void *to, const void *from, size_t bytes);
+
 /* A copy of the text. Free with free(). */
 char *weir_strdup(const char *text);
 

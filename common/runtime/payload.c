@@ -25,12 +25,20 @@ void weir_payload_free(struct weir_payload *payload)
     free(payload);
 }
 
-void weir_payload_read(const struct weir_payload *payload, void *out)
+static void copy(void *to, const struct weir_slice *slice, bool past_caches)
+{
+    if (past_caches)
+        weir_copy_past_caches(to, slice->bytes, slice->count);
+    else
+        memcpy(to, slice->bytes, slice->count);
+}
+
+void weir_payload_read(const struct weir_payload *payload, void *out, bool past_caches)
 {
     char *to = out;
     for (size_t i = 0; i < payload->slice_count; i++) {
         if (payload->slices[i].bytes != to)
-            memcpy(to, payload->slices[i].bytes, payload->slices[i].count);
+            copy(to, &payload->slices[i], past_caches);
         to += payload->slices[i].count;
     }
 }

@@ -5,6 +5,7 @@
 #ifndef WEIR_RUNTIME_PAYLOAD_H
 #define WEIR_RUNTIME_PAYLOAD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,8 +23,9 @@ struct weir_payload {
 struct weir_payload *weir_payload_new(struct weir_message *message, const struct weir_slice *slices, size_t slice_count,
                                       uint64_t offset, uint64_t bytes);
 void weir_payload_free(struct weir_payload *payload);
-/* Copies it into `out` (payload->bytes bytes), unless it lies there already: then nothing is copied. */
-void weir_payload_read(const struct weir_payload *payload, void *out);
+/* Copies it into `out` (payload->bytes bytes), unless it lies there already: then nothing is copied. `past_caches`: see
+ * weir_copy_past_caches. */
+void weir_payload_read(const struct weir_payload *payload, void *out, bool past_caches);
 
 static inline struct weir_payload *weir_payload_of(uint64_t handle)
 {

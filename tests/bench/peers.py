@@ -8,8 +8,9 @@
 
 DIR holds train_tf.py and train_torch.py; PYTHON is an interpreter that has tensorflow and torch. `step` compares whole
 worker steps on one core, `cluster` two workers and two parameter servers on all cores, `replicas` what it costs a
-worker to host four replicas, `exchange` push and pull of one worker and one parameter server with plain TCP. Every round runs all programs, one after the other, so that a machine whose speed drifts
-treats them alike; the tables give medians over the rounds, and the ratio to the best peer of the same round.
+worker to host four replicas, `exchange` push and pull of one worker and one parameter server with plain TCP. Every
+round runs all programs, one after the other, so that a machine whose speed drifts treats them alike; the tables give
+medians over the rounds, and the ratio to the best peer of the same round.
 """
 import argparse
 import json
@@ -38,8 +39,8 @@ def weir(model, *arguments, prefix=(), program=WEIR):
     """Samples per second of a job, from its summary."""
     with tempfile.TemporaryDirectory() as folder:
         summary = os.path.join(folder, "summary.json")
-        run([*prefix, program, "run", os.path.join(ROOT, "examples", JOBS[model], "job.json"), "--quiet", "--epochs", "1",
-             "--set", "data.validation=null", "--set", f"fit.steps_per_epoch={STEPS[model]}", "--summary", summary,
+        run([*prefix, program, "run", os.path.join(ROOT, "examples", JOBS[model], "job.json"), "--quiet",
+             "--epochs", "1", "--set", "data.validation=null", "--set", f"fit.steps_per_epoch={STEPS[model]}", "--summary", summary,
              *arguments])
         with open(summary, encoding="utf-8") as file:
             return json.load(file)["samples_per_s"]
