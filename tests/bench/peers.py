@@ -40,8 +40,8 @@ def weir(model, *arguments, prefix=(), program=WEIR):
     with tempfile.TemporaryDirectory() as folder:
         summary = os.path.join(folder, "summary.json")
         run([*prefix, program, "run", os.path.join(ROOT, "examples", JOBS[model], "job.json"), "--quiet",
-             "--epochs", "1", "--set", "data.validation=null", "--set", f"fit.steps_per_epoch={STEPS[model]}", "--summary", summary,
-             *arguments])
+             "--epochs", "1", "--set", "data.validation=null", "--set", f"fit.steps_per_epoch={STEPS[model]}",
+             "--summary", summary, *arguments])
         with open(summary, encoding="utf-8") as file:
             return json.load(file)["samples_per_s"]
 
