@@ -2,9 +2,9 @@
 
 #include <arpa/inet.h>
 #include <ctype.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <strings.h>
 
 #define HOST_MAX 253 /* RFC 1035, without the length bytes */
 #define LABEL_MAX 63
@@ -79,4 +79,10 @@ const char *weir_address_fault(const char *address)
     if (is_numeric_host(address, length) ? !is_ip(AF_INET, address, length) : !is_host(address, length))
         return "the host is no name or address";
     return is_port(colon + 1) ? NULL : "the port must be a number from 1 to 65535";
+}
+
+bool weir_address_same_host(const char *a, const char *b)
+{
+    const char *colon_a = strrchr(a, ':'), *colon_b = strrchr(b, ':');
+    return colon_a - a == colon_b - b && strncasecmp(a, b, (size_t)(colon_a - a)) == 0;
 }

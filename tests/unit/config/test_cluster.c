@@ -1,5 +1,7 @@
 #include "support.h"
 
+#include "config/address.h"
+
 #define MAP "\"cluster\":{\"worker\":[\"a:1\",\"b:1\"],\"ps\":[\"c:1\"]}"
 
 static struct weir_cluster good_cluster(const char *text)
@@ -246,6 +248,19 @@ static void workers_and_ps_are_needed(void **state)
                            "TF_CONFIG:1:12: cluster: there is no worker; a job needs at least one\n");
 }
 
+static void hosts_are_compared_without_their_ports(void **state)
+{
+    (void)state;
+    assert_true(weir_address_same_host("a:1", "a:1"));
+    assert_true(weir_address_same_host("127.0.0.1:2222", "127.0.0.1:40000"));
+    assert_true(weir_address_same_host("Node-1.Local:2222", "node-1.local:2223"));
+    assert_true(weir_address_same_host("[fd00::4]:1", "[fd00::4]:22"));
+    assert_false(weir_address_same_host("[fd00::4]:1", "[fd00::5]:1"));
+    assert_false(weir_address_same_host("a:1", "ab:1"));
+    assert_false(weir_address_same_host("ab:1", "a:1"));
+    assert_false(weir_address_same_host("127.0.0.1:2222", "127.0.0.2:2222"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +280,7 @@ int main(void)
         cmocka_unit_test(slips_in_keys_are_noticed),
         cmocka_unit_test(the_task_must_be_in_the_cluster),
         cmocka_unit_test(workers_and_ps_are_needed),
+        cmocka_unit_test(hosts_are_compared_without_their_ports),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
