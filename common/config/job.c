@@ -210,6 +210,16 @@ static void check_lease(const struct weir_job *job, const struct weir_node *root
                           job->lease_ms, job->heartbeat_ms);
 }
 
+static void check_threads(const struct weir_job *job, const struct weir_node *root, struct weir_report *report)
+{
+    if (job->threads_per_replica > 1)
+        weir_report_value(
+            report, weir_node_child(root, "threads_per_replica"),
+            "must be 1, not %u: one thread computes a replica in this version; a worker that hosts several "
+            "replicas computes them on several threads",
+            job->threads_per_replica);
+}
+
 /* The name of the folder that the job file lies in, as far as it is fit for file names. */
 static char *folder_name(const char *path)
 {
@@ -262,6 +272,7 @@ static void read_job(struct weir_job *job, const struct weir_node *root, struct 
     for (size_t i = 0; i < weir_job_row_count; i++)
         read_row(job, &weir_job_rows[i], root, report, of_model);
     check_lease(job, root, report);
+    check_threads(job, root, report);
 }
 
 /* Those of the model's file come last: positions in another file. */

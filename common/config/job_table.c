@@ -115,7 +115,7 @@ const struct weir_row weir_job_rows[] = {
      COUNT(1, 256),
      AT(threads_per_replica),
      .initial = "1",
-     .help = "compute threads of one replica"},
+     .help = "compute threads of one replica; only 1 so far"},
     {.name = "strategy",
      .type = WEIR_ROW_CHOICE,
      AT(strategy),

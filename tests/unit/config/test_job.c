@@ -45,7 +45,7 @@ static void every_key_arrives(void **state)
         "\"validation\":{\"format\":\"idx\",\"x\":\"/c\",\"y\":\"d\",\"scale\":2},\"prefetch\":7},"
         "\"compile\":{\"optimizer\":\"sgd\",\"loss\":\"mse\",\"metrics\":[\"mae\"]},"
         "\"fit\":{\"batch_size\":9,\"epochs\":8,\"steps_per_epoch\":6,\"shuffle\":false,\"drop_remainder\":true},"
-        "\"seed\":9223372036854775807,\"replicas\":5,\"threads_per_replica\":4,\"strategy\":{\"name\":\"ps\"},"
+        "\"seed\":9223372036854775807,\"replicas\":5,\"threads_per_replica\":1,\"strategy\":{\"name\":\"ps\"},"
         "\"placement\":{\"chunk_bytes\":4096,\"lanes\":3},\"device\":\"cpu\","
         "\"cluster\":{\"start_timeout_s\":1,\"heartbeat_ms\":20,\"lease_ms\":50},"
         "\"log\":{\"level\":\"debug\",\"format\":\"json\"}}",
@@ -62,7 +62,7 @@ static void every_key_arrives(void **state)
     assert_true(!job.shuffle && job.drop_remainder);
     assert_true(job.seed == INT64_MAX);
     assert_int_equal(job.replicas, 5);
-    assert_int_equal(job.threads_per_replica, 4);
+    assert_int_equal(job.threads_per_replica, 1);
     assert_string_equal(job.strategy, "ps");
     assert_int_equal(job.chunk_bytes, 4096);
     assert_int_equal(job.lanes, 3);

@@ -61,6 +61,10 @@ static void what_is_not_there_yet_is_said_so(void **state)
                    "job.json:4:13: strategy: \"allreduce\" is not there yet; it can be \"ps\"\n");
     assert_refused(JOB_WITH(",\n\"strategy\": {\"name\": \"allreduce\"}"), NULL,
                    "job.json:4:22: strategy.name: \"allreduce\" is not there yet; it can be \"ps\"\n");
+    assert_refused(
+        JOB_WITH(",\n\"threads_per_replica\": 4"), NULL,
+        "job.json:4:24: threads_per_replica: must be 1, not 4: one thread computes a replica in this version; "
+        "a worker that hosts several replicas computes them on several threads\n");
     assert_refused(JOB_WITH(",\n\"device\": \"cuda\""), NULL,
                    "job.json:4:11: device: \"cuda\" is not built in; it can be \"auto\" or \"cpu\"\n");
     assert_refused(JOB_WITH(",\n\"snapshot\": {\"dir\": \"s\"}"), NULL,
