@@ -159,6 +159,9 @@ struct weir_backend {
     void (*backward)(struct weir_op *op, const struct weir_op_pass *pass);
     void (*loss)(struct weir_backend_context *context, const struct weir_loss_desc *desc,
                  const struct weir_loss_pass *pass);
+    /* to[i] += from[i] for i < count; they do not overlap. The additions of the tree: gradients that were made by
+     * several contexts are summed with it to the same bits as by one. */
+    void (*add)(float *to, const float *from, size_t count);
     void (*fingerprint)(char *text, size_t bytes); /* what the bits depend on */
 };
 

@@ -52,6 +52,21 @@ void weir_compute_evaluate(struct weir_compute *compute, const float *weights, c
     *sums = (struct weir_sums){.samples = rows};
 }
 
+double weir_compute_bytes(const struct weir_model *model, uint32_t max_rows)
+{
+    (void)model;
+    (void)max_rows;
+    return 0;
+}
+
+void weir_compute_add(const struct weir_compute *compute, float *to, const float *from, size_t count)
+{
+    (void)compute;
+    (void)to;
+    (void)from;
+    (void)count;
+}
+
 void weir_compute_fingerprint(char *text, size_t bytes)
 {
     snprintf(text, bytes, "no computation");

@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 #include "cpu/cpu.h"
@@ -53,21 +52,15 @@ static size_t widest(const struct weir_plan *plan)
     return most;
 }
 
-/* Says so before the kernel's out-of-memory killer does. */
-static bool fits_into_memory(const struct weir_compute *compute, struct weir_error *err)
+double weir_compute_bytes(const struct weir_model *model, uint32_t max_rows)
 {
-    double bytes = 2.0 * (double)widest(&compute->plan), gib = 1 << 30;
-    for (size_t i = 0; i < compute->plan.count; i++)
-        bytes += (double)compute->plan.ops[i].desc.out;
-    bytes *= (double)padded(compute->max_rows) * sizeof(float);
-    double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    if (bytes < memory)
-        return true;
-    return weir_error_set(
-        err,
-        "%s: the activations of %u samples need %.1f GiB, but this machine has %.1f GiB; use a smaller "
-        "fit.batch_size or more workers",
-        compute->model->path, compute->max_rows, bytes / gib, memory / gib);
+    struct weir_plan plan;
+    weir_plan_make(&plan, model, choose_backend());
+    double row = 2.0 * (double)widest(&plan);
+    for (size_t i = 0; i < plan.count; i++)
+        row += (double)plan.ops[i].desc.out;
+    free(plan.ops);
+    return row * (double)padded(max_rows) * sizeof(float);
 }
 
 static bool make_ops(struct weir_compute *compute, struct weir_error *err)
@@ -106,7 +99,7 @@ struct weir_compute *weir_compute_new(const struct weir_model *model, const stru
     compute->loss.metric_count = job->metric_count;
     compute->values = weir_alloc((1 + job->metric_count) * (size_t)max_rows, sizeof(float), "losses");
     compute->context = compute->backend->context_new(err);
-    if (compute->context && fits_into_memory(compute, err) && make_ops(compute, err))
+    if (compute->context && make_ops(compute, err))
         return compute;
     weir_compute_free(compute);
     return NULL;
@@ -322,4 +315,9 @@ void weir_compute_evaluate(struct weir_compute *compute, const float *weights, c
     forward(compute, NULL, weights, x, rows);
     take_loss(compute, y, rows, NULL, 0);
     sum_values(compute, rows, &all, sums);
+}
+
+void weir_compute_add(const struct weir_compute *compute, float *to, const float *from, size_t count)
+{
+    compute->backend->add(to, from, count);
 }

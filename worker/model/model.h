@@ -73,6 +73,8 @@ struct weir_compute;
 struct weir_compute *weir_compute_new(const struct weir_model *model, const struct weir_job *job, uint32_t max_rows,
                                       struct weir_error *err);
 void weir_compute_free(struct weir_compute *compute);
+/* About how much memory that takes; more than a machine has may be asked for. */
+double weir_compute_bytes(const struct weir_model *model, uint32_t max_rows);
 
 /* What one step or validation batch of one replica came to. */
 struct weir_sums {
@@ -115,6 +117,10 @@ void weir_compute_step(struct weir_compute *compute, const struct weir_step_inpu
 /* Forward only, no dropout: the sums over `rows` rows; each row's bits do not depend on `rows`. */
 void weir_compute_evaluate(struct weir_compute *compute, const float *weights, const float *x, const float *y,
                            uint32_t rows, struct weir_sums *sums);
+
+/* to[i] += from[i] for i < count, with the bits of the sums along the tree that a step makes. On the computing thread,
+ * inside `ready` or after a step (denormals are flushed as there). */
+void weir_compute_add(const struct weir_compute *compute, float *to, const float *from, size_t count);
 
 /* What the bits depend on: instruction set, caches, library versions. "cpu avx512 oneDNN 2.6.3 l1 48K l2 2048K ..." */
 void weir_compute_fingerprint(char *text, size_t bytes);

@@ -176,6 +176,7 @@ const struct weir_backend *weir_backend_cpu(void)
         .forward = forward,
         .backward = backward,
         .loss = weir_cpu_loss,
+        .add = weir_cpu_add,
         .fingerprint = fingerprint,
     };
     return &backend;
