@@ -92,6 +92,9 @@ void weir_process_agent_done(struct weir_process *process, int code, const char 
 struct weir_hello weir_process_hello(const struct weir_process *process, enum weir_node_role role, uint32_t index);
 /* Fills in what is measured. */
 void weir_process_measure(const struct weir_process *process, struct weir_heartbeat *heartbeat);
+/* How many workers of the cluster are on the host of the worker at `position`, itself included: those whose addresses
+ * have the same host part. */
+uint32_t weir_process_workers_here(const struct weir_process *process, uint32_t position);
 /* A core's limits of time. */
 uint64_t weir_process_lease_ns(const struct weir_process *process);
 

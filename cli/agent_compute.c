@@ -2,17 +2,15 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/memory.h"
-
-#define NICE 5 /* a full CPU must not keep heartbeats from being sent */
+#include "model/team.h"
 
 /* ---- gradients */
 
@@ -106,6 +104,17 @@ static void tell_seals(struct weir_agent_compute *compute)
     }
 }
 
+/* Which of the hosted replicas the nodes are made of. */
+static void set_ranges(const struct weir_agent_compute *compute, struct weir_gradient_node *nodes)
+{
+    for (size_t n = 0; n < compute->node_count; n++) {
+        uint32_t first, count;
+        weir_tree_range(compute->process->replicas, compute->tree_nodes[n], &first, &count);
+        nodes[n].first_replica = first - compute->first_replica;
+        nodes[n].replica_count = count;
+    }
+}
+
 static void train(struct weir_agent_compute *compute)
 {
     const struct weir_record *record = &compute->record;
@@ -119,12 +128,7 @@ static void train(struct weir_agent_compute *compute)
         compute->ids[i] = compute->first_replica + i;
         compute->row0[i] = row;
     }
-    for (size_t n = 0; n < compute->node_count; n++) {
-        uint32_t from, count;
-        weir_tree_range(compute->process->replicas, compute->tree_nodes[n], &from, &count);
-        set->nodes[n].first_replica = from - compute->first_replica;
-        set->nodes[n].replica_count = count;
-    }
+    set_ranges(compute, set->nodes);
     struct weir_step_input input = {
         .step = record->step,
         .seed = compute->process->job.seed,
@@ -141,7 +145,7 @@ static void train(struct weir_agent_compute *compute)
     };
     weir_prefetch_take(compute->prefetch, record->step, &input.x, &input.y);
     compute->told_chunk = UINT32_MAX;
-    weir_compute_step(compute->compute, &input, compute->sums);
+    weir_team_step(compute->team, &input, compute->sums);
     tell_ready(compute, 0);
 }
 
@@ -155,23 +159,26 @@ static void add_sums(struct weir_sums *to, const struct weir_sums *from)
 
 /* A replica's share of a round of validation, in pieces of a size that is the job's, so that sums don't depend on who
  * hosts what. */
-static void evaluate_replica(struct weir_agent_compute *compute, uint32_t replica, struct weir_sums *sums)
+static void evaluate_replica(void *context, struct weir_compute *thread_compute, uint32_t thread, uint32_t replica)
 {
+    const struct weir_agent_compute *compute = context;
+    struct weir_sums *sums = &compute->sums[replica];
+    uint64_t *index = compute->index + (size_t)thread * compute->piece_rows;
+    float *x = compute->x + thread * compute->x_floats, *y = compute->y + thread * compute->y_floats;
     uint64_t samples = weir_dataset_samples(compute->validation);
     uint32_t rows = weir_process_validation_rows(compute->process);
     uint64_t begin = (uint64_t)compute->record.round * rows; /* a round beyond the data has no samples */
     uint64_t left = begin < samples ? samples - begin : 0;
     uint32_t present = left < rows ? (uint32_t)left : rows, first, count;
-    weir_walk_replica(&compute->walk, present, replica, &first, &count);
+    weir_walk_replica(&compute->walk, present, compute->first_replica + replica, &first, &count);
     memset(sums, 0, sizeof *sums);
     for (uint32_t done = 0; done < count;) {
         uint32_t n = count - done < compute->piece_rows ? count - done : compute->piece_rows;
         for (uint32_t i = 0; i < n; i++)
-            compute->index[i] = begin + first + done + i;
-        weir_dataset_gather(compute->validation, compute->index, n, compute->x, compute->y);
+            index[i] = begin + first + done + i;
+        weir_dataset_gather(compute->validation, index, n, x, y);
         struct weir_sums piece;
-        weir_compute_evaluate(compute->compute, compute->weights[compute->record.step & 1], compute->x, compute->y, n,
-                              &piece);
+        weir_compute_evaluate(thread_compute, compute->weights[compute->record.step & 1], x, y, n, &piece);
         add_sums(sums, &piece);
         done += n;
     }
@@ -183,8 +190,7 @@ static void carry_out(struct weir_agent_compute *compute)
         train(compute);
         atomic_fetch_add(&compute->process->replicas_computed, compute->replica_count);
     } else {
-        for (uint32_t i = 0; i < compute->replica_count; i++)
-            evaluate_replica(compute, compute->first_replica + i, &compute->sums[i]);
+        weir_team_each(compute->team, evaluate_replica, compute);
     }
     struct weir_event event = {
         .kind = WEIR_ON_COMPUTED, .step = compute->record.step, .round = compute->record.round, .text = ""};
@@ -195,7 +201,7 @@ static void carry_out(struct weir_agent_compute *compute)
 static void *run(void *argument)
 {
     struct weir_agent_compute *compute = argument;
-    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+    weir_team_enter(0);
     pthread_mutex_lock(&compute->lock);
     for (;;) {
         while (!compute->asked && !compute->stopping)
@@ -223,18 +229,18 @@ static size_t product(const size_t *shape, size_t dims)
 
 static void take_scratch(struct weir_agent_compute *compute)
 {
-    size_t shape[4], replicas = compute->replica_count, rows = compute->max_rows;
+    size_t shape[4], replicas = compute->replica_count, rows = compute->piece_rows;
     compute->rows = weir_alloc(replicas, sizeof *compute->rows, "a worker");
     compute->ids = weir_alloc(replicas, sizeof *compute->ids, "a worker");
     compute->row0 = weir_alloc(replicas, sizeof *compute->row0, "a worker");
     compute->sums = weir_alloc(replicas, sizeof *compute->sums, "a worker");
-    compute->index = weir_alloc(rows, sizeof *compute->index, "a worker");
     if (!compute->validation)
         return;
-    size_t x = product(shape, weir_dataset_x_shape(compute->validation, shape));
-    compute->x = weir_alloc_tensor(compute->piece_rows * x * sizeof(float), "validation samples");
-    size_t y = product(shape, weir_dataset_y_shape(compute->validation, shape));
-    compute->y = weir_alloc_tensor(compute->piece_rows * y * sizeof(float), "validation labels");
+    compute->index = weir_alloc(compute->threads * rows, sizeof *compute->index, "a worker");
+    compute->x_floats = rows * product(shape, weir_dataset_x_shape(compute->validation, shape));
+    compute->y_floats = rows * product(shape, weir_dataset_y_shape(compute->validation, shape));
+    compute->x = weir_alloc_tensor(compute->threads * compute->x_floats * sizeof(float), "validation samples");
+    compute->y = weir_alloc_tensor(compute->threads * compute->y_floats * sizeof(float), "validation labels");
 }
 
 static void take_weights(struct weir_agent_compute *compute)
@@ -243,6 +249,33 @@ static void take_weights(struct weir_agent_compute *compute)
     size_t bytes = (size_t)process->flat_elements * sizeof(float);
     for (int i = 0; i < 2; i++)
         compute->weights[i] = process->local ? process->weights : weir_alloc_tensor(bytes, "the weights");
+}
+
+/* CPUs that this thread, and those that it starts, may run on. */
+static uint32_t usable_cpus(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return (uint32_t)CPU_COUNT(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN); /* a machine with more CPUs than the set has room for */
+    return online > 0 ? (uint32_t)online : 1;
+}
+
+static bool make_team(struct weir_agent_compute *compute, struct weir_error *err)
+{
+    struct weir_gradient_node nodes[WEIR_TREE_COVER_MAX] = {0};
+    set_ranges(compute, nodes);
+    struct weir_team_config config = {
+        .model = compute->process->model,
+        .job = &compute->process->job,
+        .nodes = nodes,
+        .node_count = (uint32_t)compute->node_count,
+        .replica_count = compute->replica_count,
+        .replica_rows = compute->piece_rows,
+        .threads = compute->threads,
+    };
+    compute->team = weir_team_new(&config, err);
+    return compute->team != NULL;
 }
 
 bool weir_agent_compute_start(struct weir_agent_compute *compute, uint32_t position, uint64_t train_samples,
@@ -263,10 +296,11 @@ bool weir_agent_compute_start(struct weir_agent_compute *compute, uint32_t posit
     compute->max_rows = compute->piece_rows * compute->replica_count;
     for (int i = 0; i < WEIR_GRADIENT_SETS; i++)
         atomic_store(&compute->sets[i].step, UINT64_MAX);
+    compute->threads =
+        weir_team_threads(compute->replica_count, usable_cpus(), weir_process_workers_here(process, position));
     take_scratch(compute);
     take_weights(compute);
-    compute->compute = weir_compute_new(process->model, &process->job, compute->max_rows, err);
-    if (!compute->compute)
+    if (!make_team(compute, err))
         return false;
     compute->prefetch =
         weir_prefetch_start(compute->train, rows_of_step, compute, 0, compute->max_rows, process->job.prefetch);
@@ -275,7 +309,6 @@ bool weir_agent_compute_start(struct weir_agent_compute *compute, uint32_t posit
     int code = pthread_create(&compute->thread, NULL, run, compute);
     if (code != 0)
         return weir_error_set(err, "the compute thread could not be started: %s", strerror(code));
-    pthread_setname_np(compute->thread, "compute");
     compute->started = true;
     return true;
 }
@@ -309,8 +342,7 @@ void weir_agent_compute_join(struct weir_agent_compute *compute)
 
 void weir_agent_compute_free(struct weir_agent_compute *compute)
 {
-    if (compute->compute)
-        weir_compute_free(compute->compute);
+    weir_team_free(compute->team);
     for (int i = 0; i < WEIR_GRADIENT_SETS; i++)
         for (size_t n = 0; n < compute->node_count; n++)
             free(compute->sets[i].nodes[n].gradient);

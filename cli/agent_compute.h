@@ -1,4 +1,5 @@
-/* A worker's compute thread: carries out one WEIR_DO_COMPUTE at a time.
+/* A worker's compute threads: carry out one WEIR_DO_COMPUTE at a time. The first one takes the orders, and is a member
+ * of the team (model/team.h) that the others form with it.
  *
  * Gradients are kept in sets, one per step: a set is used again when no message refers to it.
  */
@@ -31,9 +32,10 @@ struct weir_agent_compute {
     struct weir_dataset *train, *validation;
     struct weir_walk walk;
     struct weir_prefetch *prefetch;
-    struct weir_compute *compute;
-    uint32_t max_rows, piece_rows;
-    float *weights[2]; /* by version & 1; the same in place */
+    struct weir_team *team;
+    uint32_t threads;              /* of the team */
+    uint32_t max_rows, piece_rows; /* of all hosted replicas, of one */
+    float *weights[2];             /* by version & 1; the same in place */
     struct weir_gradient_set sets[WEIR_GRADIENT_SETS];
     uint64_t last_step; /* of the job */
     /* the thread */
@@ -47,9 +49,11 @@ struct weir_agent_compute {
     struct weir_replica_rows *rows;
     uint32_t *ids, *row0;
     struct weir_sums *sums;
+    uint32_t told_chunk; /* whoever calls ready, one after the other */
+    /* validation: a piece for each thread */
     uint64_t *index;
-    float *x, *y; /* validation */
-    uint32_t told_chunk;
+    float *x, *y;
+    size_t x_floats, y_floats;
 };
 
 /* Once the view is there. The data sets are open. */

@@ -1,4 +1,4 @@
-/* A worker: its lanes, the step core beside lane 0, and the compute thread. */
+/* A worker: its lanes, the step core beside lane 0, and the compute threads. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -228,8 +228,9 @@ static void start_lanes(void *owner, const struct weir_view *view)
     if (worker->compute.replica_count == 0)
         weir_log_info("stands by: there are more workers than the %u replicas of the job", process->replicas);
     else
-        weir_log_info("computing %u of %u replicas, from number %u on", worker->compute.replica_count,
-                      process->replicas, worker->compute.first_replica);
+        weir_log_info("computes %u replica%s on %u thread%s, from number %u of %u on", worker->compute.replica_count,
+                      worker->compute.replica_count > 1 ? "s" : "", worker->compute.threads,
+                      worker->compute.threads > 1 ? "s" : "", worker->compute.first_replica, process->replicas);
 }
 
 /* ---- the agent */

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/agent.h"
+#include "config/address.h"
 #include "engine/store.h"
 
 /* Batches of one round of validation: long enough to hide its round trip, short enough to be no pause. */
@@ -59,6 +60,14 @@ void weir_process_measure(const struct weir_process *process, struct weir_heartb
     weir_transport_bytes(process->transport, &heartbeat->sent_bytes, &heartbeat->received_bytes);
     heartbeat->replicas_computed = atomic_load(&process->replicas_computed);
     heartbeat->chunks_applied = atomic_load(&process->chunks_applied);
+}
+
+uint32_t weir_process_workers_here(const struct weir_process *process, uint32_t position)
+{
+    uint32_t count = 0;
+    for (uint32_t w = 0; w < process->worker_count; w++)
+        count += weir_address_same_host(process->workers[w].address, process->workers[position].address);
+    return count;
 }
 
 uint64_t weir_process_lease_ns(const struct weir_process *process)

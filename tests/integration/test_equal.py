@@ -1,4 +1,5 @@
 """The weights do not depend on who computed them: digests are equal for every placement, and work is shared."""
+import contextlib
 import os
 
 from case import ClusterCase, harness, jobs, unittest
@@ -56,6 +57,66 @@ class Equal(ClusterCase):
             self.assertNotEqual(self.digests(job, 1, 2)[0], before[0])
         finally:
             jobs.write_data(self.folder)
+
+
+@contextlib.contextmanager
+def on_cpus(cpus):
+    """What is started inside may use these CPUs only."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+class Threads(ClusterCase):
+    """A worker computes its replicas on as many threads as it has CPUs, with the same bits."""
+
+    def setUp(self):
+        self.path = self.job({"replicas": 4})
+        self.cpus = os.sched_getaffinity(0)
+
+    def assert_computes(self, told, replicas, threads):
+        self.assertIn(f"computes {replicas} replicas on {threads} thread{'s' if threads > 1 else ''},", told)
+
+    @staticmethod
+    def results_of(summary):
+        return {key: summary[key] for key in ("steps", "digest", "state_digest", "loss", "metrics", "validation")}
+
+    def in_one_process(self, cpus):
+        with on_cpus(cpus):
+            result = harness.run_job(self.path)
+        self.assert_done(result)
+        self.assert_computes(result.told, 4, min(4, len(cpus)))
+        return self.results_of(result.summary)
+
+    def in_cluster(self, workers, cpus, hosts):
+        """`hosts`: what stands as the workers' hosts in the cluster's map; nobody connects to them."""
+        with harness.Cluster(self.path, ps=1, workers=workers) as cluster:
+            for worker, host in enumerate(hosts):
+                port = cluster.address(f"worker/{worker}").rpartition(":")[2]
+                cluster.map["worker"][worker] = f"{host}:{port}"
+            with on_cpus(cpus):
+                cluster.start_all()
+            self.assertEqual(set(cluster.wait_all().values()), {0}, cluster.told())
+            for worker, host in enumerate(hosts):
+                share = max(1, len(cpus) // hosts.count(host))
+                self.assert_computes(cluster.stderr(f"worker/{worker}"), 4 // workers, min(4 // workers, share))
+            return self.results_of(cluster.summary())
+
+    def test_threads_change_no_bit(self):
+        one = {min(self.cpus)}
+        expected = self.in_one_process(one)
+        self.assertEqual(expected["steps"], STEPS)
+        for cpus in (one, self.cpus):
+            with self.subTest(cpus=cpus):
+                self.assertEqual(self.in_one_process(cpus), expected)
+                self.assertEqual(self.in_cluster(1, cpus, ["127.0.0.1"]), expected)
+                self.assertEqual(self.in_cluster(2, cpus, ["127.0.0.1", "127.0.0.2"]), expected)
+
+    def test_workers_of_one_host_share_its_cpus(self):
+        self.in_cluster(2, self.cpus, ["127.0.0.1", "127.0.0.1"])
 
 
 class Shared(ClusterCase):
