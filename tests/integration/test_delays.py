@@ -17,7 +17,7 @@ class Delays(ClusterCase):
                 for name in cluster.names:
                     cluster.start(name, cluster=self.map_for(cluster, relays, name))
                 for _ in range(breaks):
-                    cluster.processes["worker/0"].wait_for_line("computing")
+                    cluster.processes["worker/0"].wait_for_line("computes")
                     for relay in relays.values():
                         relay.break_all()
                 self.assertEqual(set(cluster.wait_all().values()), {0}, cluster.told())
