@@ -1,6 +1,6 @@
-/* Times a model's computation on one core: bench_model MODEL.json [ROWS [REPLICAS]]. The loss is of class numbers, the
- * data are random. First whole steps (weir_compute_step) and evaluations, then each operation by itself. Each figure is
- * the least of many runs, since what disturbs a run only makes it longer. */
+/* Times a model's computation: bench_model MODEL.json [ROWS [REPLICAS [THREADS]]]. The loss is of class numbers, the
+ * data are random. First whole steps, on so many threads, and evaluations, then each operation by itself. Each figure
+ * is the least of many runs, since what disturbs a run only makes it longer. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 #include "cpu/cpu.h"
 #include "model/graph.h"
 #include "model/plan.h"
+#include "model/team.h"
 
 #define RUNS 41
 #define REPLICAS_MAX 64
@@ -19,7 +20,7 @@
 struct bench {
     struct weir_model *model;
     struct weir_job job;
-    uint32_t rows, replicas;
+    uint32_t rows, replicas, threads;
     float *weights, *gradient, *x, *y;
     struct weir_row_range ranges[REPLICAS_MAX];
 };
@@ -50,6 +51,7 @@ static void fill(float *x, size_t count, float scale)
 
 struct step {
     struct bench *bench;
+    struct weir_team *team;
     struct weir_compute *compute;
 };
 
@@ -76,7 +78,7 @@ static void run_step(void *context)
                                     .loss_scale = 1.0f / (float)b->rows,
                                     .nodes = &node,
                                     .node_count = 1};
-    weir_compute_step(step->compute, &input, sums);
+    weir_team_step(step->team, &input, sums);
 }
 
 static void run_evaluation(void *context)
@@ -89,12 +91,24 @@ static void run_evaluation(void *context)
 
 static bool whole_steps(struct bench *b, struct weir_error *err)
 {
-    struct step step = {b, weir_compute_new(b->model, &b->job, b->rows, err)};
-    if (!step.compute)
+    struct weir_gradient_node node = {0, b->replicas, NULL, false};
+    struct weir_team_config config = {.model = b->model,
+                                      .job = &b->job,
+                                      .nodes = &node,
+                                      .node_count = 1,
+                                      .replica_count = b->replicas,
+                                      .replica_rows = (b->rows + b->replicas - 1) / b->replicas,
+                                      .threads = b->threads};
+    struct step step = {.bench = b, .team = weir_team_new(&config, err)};
+    step.compute = step.team ? weir_compute_new(b->model, &b->job, b->rows, err) : NULL;
+    if (!step.compute) {
+        weir_team_free(step.team);
         return false;
+    }
     double step_ms = least_ms(run_step, &step), evaluation_ms = least_ms(run_evaluation, &step);
-    printf("step of %u rows, %u replicas: %.3f ms, %.0f samples/s; evaluation: %.3f ms\n", b->rows, b->replicas,
-           step_ms, b->rows * 1e3 / step_ms, evaluation_ms);
+    printf("step of %u rows, %u replicas, %u threads: %.3f ms, %.0f samples/s; evaluation: %.3f ms\n", b->rows,
+           b->replicas, b->threads, step_ms, b->rows * 1e3 / step_ms, evaluation_ms);
+    weir_team_free(step.team);
     weir_compute_free(step.compute);
     return true;
 }
@@ -245,7 +259,8 @@ int main(int argc, char **argv)
     struct weir_error err = {""};
     struct bench b = {.rows = number(argc > 2 ? argv[2] : NULL, 64, 1 << 16),
                       .replicas = number(argc > 3 ? argv[3] : NULL, 1, REPLICAS_MAX)};
-    bool ok = argc > 1 || weir_error_set(&err, "usage: bench_model MODEL.json [ROWS [REPLICAS]]");
+    b.threads = number(argc > 4 ? argv[4] : NULL, 1, b.replicas);
+    bool ok = argc > 1 || weir_error_set(&err, "usage: bench_model MODEL.json [ROWS [REPLICAS [THREADS]]]");
     char text[256];
     ok = ok && read_model(argv[1], &b, &err) && prepare(&b, &err);
     weir_compute_fingerprint(text, sizeof text);
