@@ -4,8 +4,9 @@
 
 #include "chief/chief_state.h"
 
-/* A member that missed so many is waited for. */
-#define SILENT_HEARTBEATS 5
+/* A member that missed so many is waited for: more than it takes others to report what they miss of it, which says
+ * more. */
+#define SILENT_HEARTBEATS 20
 
 const char *weir_chief_waiting(const struct weir_chief *chief)
 {

@@ -14,7 +14,10 @@
 #include "runtime/process.h"
 
 #define CHIEF 0 /* the first child */
-#define GRACE_MS 30000
+/* When a role has ended: the lease, in which the chief finds it out if it knew that role, and this for all to leave.
+ * The chief can't miss one that died before it had joined, so the others are told to stop then. */
+#define GRACE_MS 2000
+#define GRACE_MOST_MS 30000
 #define STOP_MS 10000
 
 struct local_role {
@@ -201,12 +204,12 @@ static int verdict(const struct local_cluster *cluster, unsigned interrupted)
     return has_a_meaning ? chief : WEIR_EXIT_FAILED;
 }
 
-static int run_cluster(struct local_cluster *cluster)
+static int run_cluster(struct local_cluster *cluster, uint32_t lease_ms)
 {
     struct weir_group_options group = {
         .children = cluster->children,
         .count = cluster->count,
-        .grace_ms = GRACE_MS,
+        .grace_ms = lease_ms < GRACE_MOST_MS - GRACE_MS ? lease_ms + GRACE_MS : GRACE_MOST_MS,
         .stop_ms = STOP_MS,
         .output = pass_on_output,
         .line = pass_on_line,
@@ -222,7 +225,7 @@ static int run_cluster(struct local_cluster *cluster)
 }
 
 /* Reads the job only to tell its problems once, and not once per role; sets up the log as the job wants it. */
-static bool check_job(const struct weir_options *options)
+static bool check_job(const struct weir_options *options, uint32_t *lease_ms)
 {
     struct weir_job job;
     struct weir_problems problems = {0};
@@ -230,6 +233,7 @@ static bool check_job(const struct weir_options *options)
                             &problems);
     for (size_t i = 0; i < problems.count; i++)
         fprintf(stderr, "%s\n", problems.lines[i]);
+    *lease_ms = ok ? job.lease_ms : 0;
     if (ok)
         weir_log_setup((enum weir_log_level)job.log_level, job.log_json, "run");
     weir_problems_free(&problems);
@@ -241,7 +245,8 @@ int weir_run_command(const struct weir_options *options)
 {
     if (options->local)
         return weir_start_local(options);
-    if (!check_job(options))
+    uint32_t lease_ms;
+    if (!check_job(options, &lease_ms))
         return WEIR_EXIT_WRONG_USE;
     struct local_cluster cluster;
     struct weir_error err;
@@ -254,7 +259,7 @@ int weir_run_command(const struct weir_options *options)
     int status = WEIR_EXIT_FAILED;
     bool relays = !options->quiet && weir_live_possible(STDERR_FILENO);
     if (init_cluster(&cluster, options, relays, &err))
-        status = run_cluster(&cluster);
+        status = run_cluster(&cluster, lease_ms);
     else
         weir_log_error("%s", err.text);
     weir_log_around(NULL, NULL);

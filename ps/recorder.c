@@ -288,8 +288,12 @@ uint64_t weir_recorder_waiting(const struct weir_recorder *recorder, char *text,
         if (recorder->has_seal[r])
             continue;
         uint32_t worker = weir_layout_host(r, config->replicas, config->workers);
-        snprintf(text, bytes, "%s: what step %llu, round %u came to (replica %u)", config->worker_names[worker],
-                 (unsigned long long)record->step, record->round, r);
+        const char *name = config->worker_names[worker];
+        if (record->order == WEIR_ORDER_EVALUATE)
+            snprintf(text, bytes, "%s: round %u of the validation after step %llu (replica %u)", name, record->round,
+                     (unsigned long long)record->step, r);
+        else
+            snprintf(text, bytes, "%s: the loss of step %llu (replica %u)", name, (unsigned long long)record->step, r);
         return record->step;
     }
     for (uint32_t c = 0; gated(recorder) && record->order == WEIR_ORDER_TRAIN && c < recorder->chunks; c++)

@@ -113,7 +113,7 @@ class Network(ClusterCase):
         self.assert_done(expected)
         with harness.Cluster(job, ps=1, workers=2) as cluster:
             cluster.start_all()
-            cluster.processes["chief/0"].wait_for_line("epoch")
+            cluster.processes["chief/0"].wait_for_line("epoch 1/")
             before = {name: process.memory_bytes("VmRSS") for name, process in cluster.processes.items()}
             served = [port for port in cluster.ports.numbers if strangers.is_listening(port)]
             self.assertGreaterEqual(len(served), 2, cluster.told())

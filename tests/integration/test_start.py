@@ -91,7 +91,7 @@ class Stop(ClusterCase):
     def test_control_c_ends_a_run_with_all_its_roles(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(signal=number), harness.Run(self.long(), ps=1, workers=2) as run:
-                run.process.wait_for_line("epoch")
+                run.process.wait_for_line("epoch 1/")
                 run.process.signal(number)
                 self.assertNotIn(run.process.wait(), (0, None), run.process.told())
                 run.wait_for_processes()
@@ -107,7 +107,7 @@ class Stop(ClusterCase):
         for name in ("chief/0", "ps/0", "worker/1"):
             with self.subTest(name=name), harness.Cluster(self.long(), ps=1, workers=2) as cluster:
                 cluster.start_all()
-                cluster.processes["chief/0"].wait_for_line("epoch")
+                cluster.processes["chief/0"].wait_for_line("epoch 1/")
                 cluster.kill(name, signal.SIGINT)
                 self.assertNotIn(0, cluster.wait_all().values(), cluster.told())
                 for other in set(cluster.names) - {name}:
@@ -135,7 +135,7 @@ class Results(ClusterCase):
             cluster.start("chief/0", weights=weights)
             cluster.start("ps/0")
             cluster.start("worker/0")
-            cluster.processes["chief/0"].wait_for_line("epoch")
+            cluster.processes["chief/0"].wait_for_line("epoch 1/")
             cluster.kill("ps/0")
             cluster.wait_all()
             self.assertFalse([name for name in os.listdir(cluster.folder)

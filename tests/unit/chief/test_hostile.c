@@ -223,7 +223,7 @@ static void the_chief_says_for_whom_the_job_waits_and_who_says_so(void **state)
     say_for(world, 300 * HOSTILE_MS, waiting);
     assert_string_equal(weir_chief_waiting(world->core), "");
     waiting[3] = NULL;
-    say_for(world, 3000 * HOSTILE_MS, waiting);
+    say_for(world, 4300 * HOSTILE_MS, waiting);
     assert_string_equal(weir_chief_waiting(world->core), "worker/1: a sign of life (no heartbeat)");
     waiting[3] = "";
     say_for(world, 300 * HOSTILE_MS, waiting);
@@ -243,7 +243,7 @@ static void what_a_silent_member_said_last_no_longer_counts(void **state)
     say_for(world, 600 * HOSTILE_MS, waiting);
     assert_string_equal(weir_chief_waiting(world->core), "ps/0 at there (says worker/0): weights");
     waiting[2] = NULL;
-    say_for(world, 4000 * HOSTILE_MS, waiting);
+    say_for(world, 4300 * HOSTILE_MS, waiting);
     assert_string_equal(weir_chief_waiting(world->core), "worker/0: a sign of life (no heartbeat)");
     hostile_free(world);
 }
