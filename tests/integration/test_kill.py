@@ -159,7 +159,8 @@ class KillRun(ClusterCase):
             taken.bind(("127.0.0.1", ports.numbers[2]))
             taken.listen()
             result = harness.run_command("run", self.long(),
-                                         *harness.flag_words({"ps": 2, "workers": 2, "port": ports.numbers[0]}))
+                                         *harness.flag_words({"ps": 2, "workers": 2, "port": ports.numbers[0]}),
+                                         guard_s=harness.GUARD_S / 2)  # of the 30 s that a group's grace has at most
             self.assertEqual(result.exit, 1, result.told)
             self.assertRegex(result.stderr, f"ps/1 error: .*127.0.0.1:{ports.numbers[2]}.* in use")
             self.assertIn("the job failed: ps/1 ended with", result.stderr)
