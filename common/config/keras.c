@@ -83,7 +83,7 @@ static void check_envelope(const struct weir_node *node, struct weir_report *rep
         size_t i = 0;
         while (i < count && strcmp(known[i], child->key) != 0)
             i++;
-        if (i < count)
+        if (i < count || json_is_null(child->value))
             continue;
         struct weir_suggest suggest;
         char phrase[SHOW_BYTES];
@@ -180,6 +180,8 @@ static void read_config(const struct weir_keras_family *family, const struct cho
         const struct weir_row *row = find_row(class->rows, class->row_count, child->key);
         if (!row)
             row = find_row(family->neutral, family->neutral_count, child->key);
+        if (!row && json_is_null(child->value))
+            continue; /* newer versions of Keras write null for settings that were not made */
         if (!row)
             refuse_key(class, child, report);
         else if (!is_schedule(row, child, report))

@@ -86,7 +86,7 @@ bool weir_read_only_keys(const json_t *object, const char *const *known, const c
     for (void *i = json_object_iter((json_t *)(uintptr_t)object); i;
          i = json_object_iter_next((json_t *)(uintptr_t)object, i)) {
         const char *key = json_object_iter_key(i);
-        if (in_list(key, known) || in_list(key, more))
+        if (in_list(key, known) || in_list(key, more) || json_is_null(json_object_iter_value(i)))
             continue;
         char printable[WEIR_PRINTABLE];
         weir_printable(key, printable);

@@ -18,7 +18,8 @@ const char *weir_nearest(const char *word, const char *const *list);
 /* An error for `value`, which is not in the list: `key: "sama" is not supported; did you mean "same"?`. */
 bool weir_not_in_list(struct weir_error *err, const char *key, const char *value, const char *const *list);
 
-/* An error if `object` has a key that is in neither list (the second may be NULL). */
+/* An error if `object` has a key that is in neither list (the second may be NULL). Unknown keys that are null are no
+ * error: newer versions of Keras write them for settings that were not made. */
 bool weir_read_only_keys(const json_t *object, const char *const *known, const char *const *more,
                          struct weir_error *err);
 

@@ -111,6 +111,19 @@ static void keras_2_serialised_forms_are_read(void **state)
     assert_true(l.from_logits);
 }
 
+/* Newer versions of Keras write null for settings that were not made. */
+static void unknown_keys_may_be_null(void **state)
+{
+    (void)state;
+    struct weir_optimizer_config c =
+        optimizer("{\"class_name\":\"SGD\",\"new\":null,\"config\":{\"learning_rate\":0.5,\"new\":null}}");
+    assert_true(c.learning_rate == .5);
+    assert_value_refused("optimizer", "{\"class_name\":\"SGD\",\"new\":1}",
+                         "optimizer.new: unknown key; the keys here are class_name and config");
+    assert_value_refused("optimizer", "{\"class_name\":\"SGD\",\"config\":{\"new\":1}}",
+                         "optimizer.config.new: unknown key; SGD has no such setting");
+}
+
 static void losses_have_keras_names(void **state)
 {
     (void)state;
@@ -292,6 +305,7 @@ int main(void)
         cmocka_unit_test(defaults_are_keras_3s),
         cmocka_unit_test(keras_3_serialised_forms_are_read),
         cmocka_unit_test(keras_2_serialised_forms_are_read),
+        cmocka_unit_test(unknown_keys_may_be_null),
         cmocka_unit_test(losses_have_keras_names),
         cmocka_unit_test(metrics_are_reported_under_keras_names),
         cmocka_unit_test(a_loss_can_be_a_metric),

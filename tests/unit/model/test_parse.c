@@ -156,6 +156,9 @@ static void errors_say_where_and_what(void **state)
     refuses(DENSE_WITH("\"units\": 4, \"activation\": \"zzzzzzzzz\""), "use one of: linear, relu");
     refuses(DENSE_WITH("\"units\": 4, \"kernel_regularizer\": {\"class_name\": \"L2\"}"), "kernel_regularizer: is not");
     refuses(DENSE_WITH("\"units\": 4, \"kernel_initializer\": \"Orthogonal\""), "kernel_initializer: \"Orthogonal\"");
+    refuses(DENSE_WITH("\"units\": 4, \"kernel_initializer\": {\"class_name\": \"HeNormal\", \"config\": "
+                       "{\"input_axes\": [0]}}"),
+            "kernel_initializer: input_axes: unknown key");
     refuses(DENSE_WITH("\"units\": 4, \"trainable\": false"), "trainable: frozen layers are not supported");
     refuses(DENSE_WITH("\"units\": 4, \"dtype\": \"mixed_float16\""), "dtype: mixed_float16 is not supported yet");
     refuses(KERAS_3(INPUT_3 ", " LAYER("Dens", "\"units\": 1")), "layer 1 (unnamed, Dens): class_name: \"Dens\" is not "
@@ -203,6 +206,27 @@ static void sizes_that_do_not_fit_anywhere_are_refused(void **state)
     refuses(SEQUENTIAL(IMAGE(5, 5, 1) ", " LAYER("Dense", "\"units\": -4")), "units: is -4");
 }
 
+/* Newer versions of Keras write them for settings that were not made; test_keras.c has files of some. */
+static void unknown_keys_may_be_null_at_every_level(void **state)
+{
+    (void)state;
+    struct weir_model *model = parse(
+        "{\"class_name\": \"Sequential\", \"new\": null, \"config\": {\"new\": null, \"layers\": [{\"class_name\": "
+        "\"InputLayer\", \"config\": {\"batch_shape\": [null, 4], \"new\": null}}, {\"class_name\": \"Dense\", "
+        "\"new\": null, \"config\": {\"units\": 2, \"new\": null, \"kernel_initializer\": {\"class_name\": "
+        "\"VarianceScaling\", \"config\": {\"new\": null}}}}, {\"class_name\": \"ReLU\", \"config\": {\"new\": "
+        "null}}]}}");
+    weir_model_free(model);
+}
+
+static void a_file_that_is_too_large_is_not_looked_at(void **state)
+{
+    (void)state;
+    struct weir_error err = {""};
+    assert_null(weir_model_parse("", ((size_t)64 << 20) + 1, "model.json", &err)); /* reading it would crash */
+    assert_non_null(strstr(err.text, "model.json: has 67108865 bytes; at most 67108864 are read"));
+}
+
 static void depth_is_bounded(void **state)
 {
     (void)state;
@@ -247,6 +271,8 @@ int main(void)
         cmocka_unit_test(names_that_are_missing_are_keras_automatic_ones),
         cmocka_unit_test(errors_say_where_and_what),
         cmocka_unit_test(sizes_that_do_not_fit_anywhere_are_refused),
+        cmocka_unit_test(unknown_keys_may_be_null_at_every_level),
+        cmocka_unit_test(a_file_that_is_too_large_is_not_looked_at),
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(damaged_files_are_refused_or_read_but_never_crash),
     };
