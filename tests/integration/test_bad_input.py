@@ -51,10 +51,22 @@ class Files(ClusterCase):
                                           whole.replace('"units": 64', '"units": 0'),
                                           whole.replace('"units": 64', '"units": 4000000000'),
                                           whole.replace('"units": 64', '"units": 1e30'),
-                                          whole.replace("28, 28", "28, -28"))):
+                                          whole.replace("28, 28", "28, -28"),
+                                          "model", "[]", "null", "\0\0\0", b"\xff\xfe{}", b"\x89HDF\r\n\x1a\n" * 20,
+                                          whole.replace("28, 28", "NaN, 28"))):
             with self.subTest(number=number):
                 self.write("model.json", content)
                 self.refused(path, ["model.json"], (1, 2))
+
+    def test_a_model_that_is_too_deep_or_too_large_is_refused(self):
+        whole = json.dumps(jobs.mlp())
+        path = self.job(name="job.json")
+        for content, words in (("[" * 100000, ["deep"]), ('{"a":' * 200 + "1" + "}" * 200, ["deep"]),
+                               (whole[:-1] + ', "config_": ' + "[" * 5000 + "]" * 5000 + "}", ["deep"]),
+                               (whole + " " * (64 << 20), ["64 MiB"])):
+            with self.subTest(bytes=len(content)):
+                self.write("model.json", content)
+                self.refused(path, ["model.json", *words], (1, 2))
 
     def test_a_wrong_tf_config_is_refused_and_says_why(self):
         path = self.job()
