@@ -169,13 +169,46 @@ void weir_chief_fail(struct weir_chief *chief, const char *reason, uint64_t now_
     publish(chief, WEIR_VIEW_FAILED, actions);
 }
 
+/* All workers must read the same data, and enough for a step; the view says how much it is. */
+static bool data_fits(struct weir_chief *chief, char *text, size_t bytes)
+{
+    const struct weir_chief_config *config = &chief->config;
+    const struct member *first = &chief->members[config->servers];
+    for (uint32_t m = config->servers; m < chief->member_count; m++) {
+        const struct member *member = &chief->members[m];
+        if (member->train_samples < config->train_samples_min) {
+            snprintf(text, bytes, "%s has %llu training samples: fewer than the %llu that one step needs",
+                     config->members[m].name, (unsigned long long)member->train_samples,
+                     (unsigned long long)config->train_samples_min);
+            return false;
+        }
+        if (member->train_samples != first->train_samples || member->validation_samples != first->validation_samples) {
+            snprintf(text, bytes,
+                     "%s has %llu training and %llu validation samples, %s has %llu and %llu: all workers must read "
+                     "the same data",
+                     config->members[m].name, (unsigned long long)member->train_samples,
+                     (unsigned long long)member->validation_samples, config->members[config->servers].name,
+                     (unsigned long long)first->train_samples, (unsigned long long)first->validation_samples);
+            return false;
+        }
+    }
+    chief->view.train_samples = first->train_samples;
+    chief->view.validation_samples = first->validation_samples;
+    return true;
+}
+
 static void try_begin(struct weir_chief *chief, uint64_t now_ns, struct weir_actions *actions)
 {
+    char text[900];
     if (chief->state != WEIR_CHIEF_GATHERING)
         return;
     for (uint32_t m = 0; m < chief->member_count; m++)
         if (!chief->members[m].up)
             return;
+    if (!data_fits(chief, text, sizeof text)) {
+        weir_chief_fail(chief, text, now_ns, actions);
+        return;
+    }
     chief->nodes[0] = (struct weir_view_node){WEIR_NODE_CHIEF, chief->config.hello.index,
                                               chief->config.hello.incarnation, chief->config.hello.address};
     for (uint32_t m = 0; m < chief->member_count; m++)
@@ -204,27 +237,6 @@ static void try_leave(struct weir_chief *chief, uint64_t now_ns, struct weir_act
     move(chief, WEIR_CHIEF_DONE);
 }
 
-/* All workers must read the same data; the first one to come says how much that is. */
-static bool same_data(struct weir_chief *chief, uint32_t m, const struct weir_hello *hello, char *text, size_t bytes)
-{
-    struct weir_view *view = &chief->view;
-    if (hello->role != WEIR_NODE_WORKER)
-        return true;
-    if (view->train_samples == 0) {
-        view->train_samples = hello->train_samples;
-        view->validation_samples = hello->validation_samples;
-    }
-    if (hello->train_samples == view->train_samples && hello->validation_samples == view->validation_samples)
-        return true;
-    snprintf(text, bytes,
-             "%s has %llu training and %llu validation samples, other workers have %llu and %llu: all workers must "
-             "read the same data",
-             chief->config.members[m].name, (unsigned long long)hello->train_samples,
-             (unsigned long long)hello->validation_samples, (unsigned long long)view->train_samples,
-             (unsigned long long)view->validation_samples);
-    return false;
-}
-
 static void on_member_hello(struct weir_chief *chief, uint32_t m, const struct weir_event *event,
                             struct weir_actions *actions)
 {
@@ -237,10 +249,9 @@ static void on_member_hello(struct weir_chief *chief, uint32_t m, const struct w
         chief->numerics_differ = true;
     struct weir_message_body *reply = weir_actions_send(actions, m, WEIR_HELLO);
     reply->hello = chief->config.hello;
-    char text[600];
-    if (!same_data(chief, m, hello, text, sizeof text))
-        weir_chief_fail(chief, text, event->now_ns, actions);
-    else if (chief->view.number > 0)
+    member->train_samples = hello->train_samples;
+    member->validation_samples = hello->validation_samples;
+    if (chief->view.number > 0)
         send_view(chief, m, actions);
     else
         try_begin(chief, event->now_ns, actions);
@@ -359,14 +370,18 @@ static void on_time(struct weir_chief *chief, uint64_t now_ns, struct weir_actio
     chief->look_at_ns = now_ns + chief->config.heartbeat_ns;
 }
 
-/* A chief that was itself held up has heard nobody meanwhile: its own pauses are no fault of theirs. */
+/* A chief that was itself held up has heard nobody meanwhile: its own pauses are no fault of theirs. Only what a pause
+ * exceeds its usual sleep by is forgiven: who is always late would else forgive all time. */
 static void forgive_own_pause(struct weir_chief *chief, uint64_t now_ns)
 {
-    uint64_t pause = now_ns - chief->last_ns;
-    bool held_up = chief->last_ns && pause > 2 * chief->config.heartbeat_ns;
+    uint64_t gap = now_ns - chief->last_ns;
+    bool held_up = chief->last_ns && gap > 2 * chief->config.heartbeat_ns;
     chief->last_ns = now_ns;
     if (!held_up)
         return;
+    uint64_t pause = gap - chief->config.heartbeat_ns;
+    chief->started_ns += pause;
+    chief->leave_by_ns += pause;
     for (uint32_t m = 0; m < chief->member_count; m++) {
         chief->members[m].heard_ns += pause;
         chief->members[m].down_ns += pause;

@@ -47,6 +47,7 @@ struct weir_chief_config {
     const char *const *slots;
     size_t slot_count;
     uint64_t generation;
+    uint64_t train_samples_min; /* with which an epoch has a step, > 0 */
     uint64_t start_timeout_ns, lease_ns, heartbeat_ns;
     uint32_t observers;
 };

@@ -22,8 +22,16 @@ void weir_chief_fetch_start(struct weir_chief *chief, uint64_t now_ns, struct we
         stream->chunks = weir_layout_count(layout, server, lane);
         if (stream->chunks == 0 && s != 0)
             continue;
-        weir_link_start(&stream->link, chief->member_count + s, chief->config.members[server].name,
-                        chief->config.lease_ns, now_ns, &chief->link_counts, actions);
+        const struct weir_link_target target = {
+            .peer = chief->member_count + s,
+            .name = chief->config.members[server].name,
+            .role = WEIR_NODE_PS,
+            .incarnation = chief->members[server].incarnation,
+            .job_hash = chief->config.hello.job_hash,
+            .start_patience_ns = chief->config.start_timeout_ns,
+            .patience_ns = chief->config.lease_ns,
+        };
+        weir_link_start(&stream->link, &target, now_ns, &chief->link_counts, actions);
     }
 }
 
@@ -131,6 +139,18 @@ static void on_weights(struct weir_chief *chief, const struct weir_event *event,
     weir_actions_add(actions, WEIR_DO_RESULTS);
 }
 
+static void on_hello(struct weir_chief *chief, const struct weir_event *event, struct weir_actions *actions)
+{
+    struct weir_link *link = &stream_of(chief, event->peer)->link;
+    if (weir_link_greeted(link, &event->body->hello)) {
+        ask(chief, event->peer, actions);
+        return;
+    }
+    char text[400];
+    weir_link_describe(link, text, sizeof text);
+    weir_chief_fail(chief, text, event->now_ns, actions);
+}
+
 void weir_chief_fetch_message(struct weir_chief *chief, const struct weir_event *event, struct weir_actions *actions)
 {
     if (event->body->type == WEIR_WEIGHTS && chief->state == WEIR_CHIEF_FETCHING) {
@@ -140,8 +160,7 @@ void weir_chief_fetch_message(struct weir_chief *chief, const struct weir_event 
     weir_actions_release(actions, event->payload);
     switch (event->body->type) {
     case WEIR_HELLO:
-        weir_link_greeted(&stream_of(chief, event->peer)->link);
-        ask(chief, event->peer, actions);
+        on_hello(chief, event, actions);
         break;
     case WEIR_RECORD:
         on_record(chief, event, actions);
@@ -168,12 +187,12 @@ void weir_chief_fetch_waiting(const struct weir_chief *chief, char *text, size_t
         if (!link->used)
             continue;
         if (!weir_link_up(link)) {
-            snprintf(text, bytes, "%s: a connection (lane %u: %s)", link->name, lane,
+            snprintf(text, bytes, "%s: a connection (lane %u: %s)", link->target.name, lane,
                      link->error[0] ? link->error : "no answer");
             return;
         }
         if (chief->state == WEIR_CHIEF_FETCHING && stream->got < piece_count(chief, stream)) {
-            snprintf(text, bytes, "%s: piece %u of %u of the result (lane %u)", link->name, stream->got + 1,
+            snprintf(text, bytes, "%s: piece %u of %u of the result (lane %u)", link->target.name, stream->got + 1,
                      piece_count(chief, stream), lane);
             return;
         }
@@ -190,7 +209,7 @@ void weir_chief_fetch_time(struct weir_chief *chief, uint64_t now_ns, struct wei
             continue;
         char text[400];
         snprintf(text, sizeof text, "the stream from %s to %s is broken and could not be joined again: %s",
-                 chief->config.name, link->name, link->error);
+                 chief->config.name, link->target.name, link->error);
         weir_chief_fail(chief, text, now_ns, actions);
         return;
     }

@@ -8,6 +8,7 @@ struct member {
     bool up, left;
     uint64_t incarnation; /* 0: never seen */
     uint64_t heard_ns, down_ns;
+    uint64_t train_samples, validation_samples; /* a worker's */
     char error[160];
     struct weir_heartbeat heartbeat;
     char waiting[WEIR_WAIT_BYTES]; /* what it said last that it waits for */
@@ -17,7 +18,6 @@ struct member {
  * chunk of that lane, part by part. */
 struct fetch_stream {
     struct weir_link link;
-    char name[160];
     uint32_t chunks;     /* of that lane */
     uint32_t asked, got; /* of chunks * (1 + slots) pieces, in order */
 };
@@ -39,7 +39,7 @@ struct weir_chief {
     uint32_t record_round;
     uint64_t last_version; /* at the stop record */
     uint64_t started_ns, look_at_ns, last_ns, leave_by_ns;
-    char reason[600], waiting[1024];
+    char reason[900], waiting[1024];
     struct weir_wait wait; /* the chief's own */
     uint32_t reporter;     /* member whose wait is shown, since when */
     uint64_t reporter_ns, record_ns;

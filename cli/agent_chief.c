@@ -412,6 +412,7 @@ static void make_core(struct agent_chief *chief)
         .slots = chief->slots,
         .slot_count = chief->slot_count,
         .start_timeout_ns = job->start_timeout_s * WEIR_NS_PER_S,
+        .train_samples_min = job->drop_remainder && !job->steps_per_epoch ? job->batch_size : 1,
         .lease_ns = weir_process_lease_ns(process),
         .heartbeat_ns = job->heartbeat_ms * WEIR_NS_PER_MS,
         .observers = OBSERVERS,

@@ -117,3 +117,14 @@ void weir_agent_node_free(struct weir_agent_node *node)
 {
     weir_arena_free(&node->arena);
 }
+
+uint64_t *weir_agent_incarnations(const struct weir_view *view, enum weir_node_role role, uint32_t count,
+                                  struct weir_arena *arena)
+{
+    uint64_t *incarnations = weir_arena_take(arena, view->node_count + count, sizeof(uint64_t));
+    size_t position = 0; /* the chief lists nodes by index */
+    for (size_t n = 0; n < view->node_count; n++)
+        if (view->nodes[n].role == role)
+            incarnations[position++] = view->nodes[n].incarnation;
+    return incarnations;
+}

@@ -26,4 +26,9 @@ void weir_agent_node_init(struct weir_agent_node *node, struct weir_process *pro
 void weir_agent_node_fail(struct weir_agent_node *node, const char *why);
 void weir_agent_node_free(struct weir_agent_node *node);
 
+/* The incarnations that a view gives to the nodes of a role, by position: at least `count`, 0 where it names none (it
+ * came over the network). The arena's. */
+uint64_t *weir_agent_incarnations(const struct weir_view *view, enum weir_node_role role, uint32_t count,
+                                  struct weir_arena *arena);
+
 #endif

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "cli/agent_node.h"
@@ -284,14 +285,6 @@ static struct weir_ps_lane *make_core(struct ps_lane *lane, const struct weir_vi
     uint32_t *pieces = weir_arena_take(&lane->arena, process->layout.chunks, sizeof(uint32_t));
     for (uint32_t c = 0; c < process->layout.chunks; c++)
         pieces[c] = (uint32_t)ps->piece_count[c];
-    uint64_t *incarnations[WEIR_NODE_ROLES];
-    uint32_t counts[WEIR_NODE_ROLES] = {0};
-    /* The view came over the network: it may name more nodes than TF_CONFIG, or fewer. */
-    size_t room = view->node_count + process->server_count + process->worker_count + 1;
-    for (int role = 0; role < WEIR_NODE_ROLES; role++)
-        incarnations[role] = weir_arena_take(&lane->arena, room, sizeof(uint64_t));
-    for (size_t n = 0; n < view->node_count; n++) /* the chief lists them by index: this is their position */
-        incarnations[view->nodes[n].role][counts[view->nodes[n].role]++] = view->nodes[n].incarnation;
     struct weir_ps_lane_config config = {
         .generation = view->generation,
         .view = view->number,
@@ -311,10 +304,11 @@ static struct weir_ps_lane *make_core(struct ps_lane *lane, const struct weir_vi
         .recorder_name = process->servers[0].name,
         .chief_name = process->chief.name,
         .worker_names = process->worker_names,
+        .start_timeout_ns = process->job.start_timeout_s * WEIR_NS_PER_S,
         .patience_ns = weir_process_lease_ns(process),
-        .worker_incarnations = incarnations[WEIR_NODE_WORKER],
-        .server_incarnations = incarnations[WEIR_NODE_PS],
-        .chief_incarnation = incarnations[WEIR_NODE_CHIEF][0],
+        .worker_incarnations = weir_agent_incarnations(view, WEIR_NODE_WORKER, process->worker_count, &lane->arena),
+        .server_incarnations = weir_agent_incarnations(view, WEIR_NODE_PS, process->server_count, &lane->arena),
+        .chief_incarnation = weir_agent_incarnations(view, WEIR_NODE_CHIEF, 1, &lane->arena)[0],
     };
     lane->actor.actions_max = weir_ps_lane_actions_max(&config);
     lane->actor.peers = config.workers + config.layout.servers + 1 + config.observers;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "cli/agent_compute.h"
@@ -169,7 +170,9 @@ static void make_exchange(struct worker_lane *lane, const struct weir_view *view
         .layout = process->layout,
         .credit = weir_process_credit(process),
         .server_names = process->server_names,
+        .server_incarnations = weir_agent_incarnations(view, WEIR_NODE_PS, process->server_count, &lane->arena),
         .chief_name = process->chief.name,
+        .start_timeout_ns = process->job.start_timeout_s * WEIR_NS_PER_S,
         .patience_ns = weir_process_lease_ns(process),
     };
     lane->actor.core = weir_exchange_init(&lane->arena, &config);

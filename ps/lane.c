@@ -123,6 +123,7 @@ static void on_record(struct weir_ps_lane *lane, const struct weir_event *event,
     }
     for (uint32_t i = 0; i < lane->chunk_count; i++)
         try_apply(lane, &lane->chunks[i], actions);
+    weir_ps_stream_pump_all(lane, actions);
 }
 
 static struct weir_chunk *find_chunk(struct weir_ps_lane *lane, uint32_t id)
@@ -143,6 +144,21 @@ static void count_partly_received(struct weir_ps_lane *lane, bool was_partly, co
         lane->partial_peak = lane->partly_received;
 }
 
+/* Whether the view has that worker host these replicas: `first` is any number that a peer may send. */
+static bool hosts(const struct weir_ps_lane *lane, uint32_t worker, uint32_t first, uint32_t count)
+{
+    uint32_t from, hosted;
+    weir_layout_hosted(worker, lane->config.replicas, lane->config.workers, &from, &hosted);
+    return first >= from && count <= hosted && first - from <= hosted - count;
+}
+
+static bool hosts_node(const struct weir_ps_lane *lane, uint32_t worker, const struct weir_contribution *contribution)
+{
+    uint32_t first, count;
+    struct weir_tree_node node = {contribution->level, contribution->index};
+    return weir_tree_range(lane->config.replicas, node, &first, &count) && hosts(lane, worker, first, count);
+}
+
 static void on_contribution(struct weir_ps_lane *lane, const struct weir_event *event, struct weir_actions *actions)
 {
     const struct weir_contribution *contribution = &event->body->contribution;
@@ -157,6 +173,11 @@ static void on_contribution(struct weir_ps_lane *lane, const struct weir_event *
                chunk ? "a contribution from a node that is no worker"
                      : "a contribution to a chunk that this lane does not hold",
                actions);
+        return;
+    }
+    if (!hosts_node(lane, event->peer, contribution)) {
+        weir_actions_release(actions, event->payload);
+        reject(lane, event->peer, "a contribution of replicas that this worker does not host", actions);
         return;
     }
     bool was_partly = !weir_chunk_covered(chunk) && chunk->tree.covered > 0;
@@ -214,6 +235,14 @@ static void tell_recorder(enum weir_event_kind kind, const struct weir_event *ev
     action->body = *event->body;
 }
 
+static void on_seal(struct weir_ps_lane *lane, const struct weir_event *event, struct weir_actions *actions)
+{
+    if (hosts(lane, event->peer, event->body->seal.replica, 1))
+        tell_recorder(WEIR_ON_SEAL, event, actions);
+    else
+        reject(lane, event->peer, "a seal of a replica that this worker does not host", actions);
+}
+
 static void on_fetch(struct weir_ps_lane *lane, const struct weir_event *event, struct weir_actions *actions)
 {
     const char *reason;
@@ -223,18 +252,28 @@ static void on_fetch(struct weir_ps_lane *lane, const struct weir_event *event, 
         reject(lane, event->peer, reason, actions);
 }
 
+static void on_hello(struct weir_ps_lane *lane, uint32_t peer, const struct weir_hello *hello,
+                     struct weir_actions *actions)
+{
+    bool recorder = peer == recorder_peer(lane) && lane->recorder.used;
+    if (lane->streams[peer].up) {
+        reject(lane, peer, "a second Hello on one stream", actions);
+    } else if (recorder && !weir_link_greeted(&lane->recorder, hello)) {
+        weir_link_describe(&lane->recorder, lane->reason, sizeof lane->reason);
+        fail(lane, actions, lane->reason);
+    } else {
+        weir_ps_stream_greet(lane, peer, hello, actions);
+        weir_ps_stream_pump(lane, peer, actions);
+    }
+}
+
 static void on_message(struct weir_ps_lane *lane, const struct weir_event *event, struct weir_actions *actions)
 {
     bool from_recorder = event->peer == recorder_peer(lane) && lane->recorder.used;
     switch (event->body->type) {
     case WEIR_HELLO:
         weir_actions_release(actions, event->payload);
-        if (lane->streams[event->peer].up) {
-            reject(lane, event->peer, "a second Hello on one stream", actions);
-            return;
-        }
-        weir_ps_stream_greet(lane, event->peer, &event->body->hello, actions);
-        weir_ps_stream_pump(lane, event->peer, actions);
+        on_hello(lane, event->peer, &event->body->hello, actions);
         return;
     case WEIR_CONTRIBUTION:
         on_contribution(lane, event, actions);
@@ -245,7 +284,7 @@ static void on_message(struct weir_ps_lane *lane, const struct weir_event *event
     bool from_worker = event->peer < lane->config.workers;
     bool from_server = !from_worker && event->peer < lane->config.workers + lane->config.layout.servers;
     if (event->body->type == WEIR_SEAL && holds_record(lane) && from_worker)
-        tell_recorder(WEIR_ON_SEAL, event, actions);
+        on_seal(lane, event, actions);
     else if (event->body->type == WEIR_PARTIAL && holds_record(lane) && from_server)
         tell_recorder(WEIR_ON_PARTIAL, event, actions);
     else if (event->body->type == WEIR_FETCH)
@@ -273,14 +312,28 @@ static void on_time(struct weir_ps_lane *lane, uint64_t now_ns, struct weir_acti
     fail(lane, actions, lane->reason);
 }
 
+static void start_recorder_link(struct weir_ps_lane *lane, uint64_t now_ns, struct weir_actions *actions)
+{
+    const struct weir_ps_lane_config *config = &lane->config;
+    const struct weir_link_target recorder = {
+        .peer = recorder_peer(lane),
+        .name = config->recorder_name,
+        .role = WEIR_NODE_PS,
+        .incarnation = config->server_incarnations[0],
+        .job_hash = config->job_hash,
+        .start_patience_ns = config->start_timeout_ns,
+        .patience_ns = config->patience_ns,
+    };
+    weir_link_start(&lane->recorder, &recorder, now_ns, &lane->link_counts, actions);
+}
+
 void weir_ps_lane_step(struct weir_ps_lane *lane, const struct weir_event *event, struct weir_actions *actions)
 {
     assert(event->peer < lane->peers);
     switch (event->kind) {
     case WEIR_ON_START:
         if (lane->config.lane == 0 && lane->config.self != 0)
-            weir_link_start(&lane->recorder, recorder_peer(lane), lane->config.recorder_name, lane->config.patience_ns,
-                            event->now_ns, &lane->link_counts, actions);
+            start_recorder_link(lane, event->now_ns, actions);
         break;
     case WEIR_ON_OPENED:
         weir_link_opened(&lane->recorder);
@@ -299,7 +352,6 @@ void weir_ps_lane_step(struct weir_ps_lane *lane, const struct weir_event *event
         break;
     case WEIR_ON_RECORD:
         on_record(lane, event, actions);
-        weir_ps_stream_pump_all(lane, actions);
         break;
     case WEIR_ON_PARTIAL:
         weir_ps_partial_keep(lane, &event->body->partial, actions);

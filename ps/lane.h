@@ -35,10 +35,10 @@ struct weir_ps_lane_config {
     uint64_t first_version;
     const char *recorder_name; /* "ps/0 at 127.0.0.1:2222" */
     const char *chief_name;
-    const char *const *worker_names; /* by worker */
-    uint64_t patience_ns;
-    const uint64_t *worker_incarnations; /* by worker: of the view. Another one's Hello is refused */
-    const uint64_t *server_incarnations; /* by server */
+    const char *const *worker_names;        /* by worker */
+    uint64_t start_timeout_ns, patience_ns; /* how long the recorder may be out of reach: at first, and later */
+    const uint64_t *worker_incarnations;    /* by worker: of the view. Another one's Hello is refused */
+    const uint64_t *server_incarnations;    /* by server */
     uint64_t chief_incarnation;
 };
 

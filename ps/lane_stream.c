@@ -98,7 +98,6 @@ void weir_ps_stream_greet(struct weir_ps_lane *lane, uint32_t peer, const struct
     if (we_connected) {
         stream->unsent = unsent;
         stream->records = false;
-        weir_link_greeted(&lane->recorder);
         weir_ps_partial_send(lane, true, actions);
         return;
     }
@@ -183,8 +182,10 @@ static bool send_fetched(struct weir_ps_lane *lane, uint32_t peer, struct weir_a
     uint64_t version = fetch->version == WEIR_NEWEST ? chunk->version : fetch->version;
     if (version > chunk->version)
         return false;
-    /* Slots are written in place by the last apply, too: they rest once the chunk is at the stop record's version. */
-    if (fetch->part > 0 && chunk->version < lane->newest.record.step)
+    /* Slots are written in place, by the last apply too: they rest once the chunk is at the stop record's version. Who
+     * asks may have that record before this lane has. */
+    if (fetch->part > 0 && !(lane->newest.valid && lane->newest.record.order == WEIR_ORDER_STOP &&
+                             chunk->version >= lane->newest.record.step))
         return false;
     bool alive = version == chunk->version || (chunk->has_old && version == chunk->version - 1 && fetch->part == 0);
     if (alive) {
@@ -228,8 +229,6 @@ bool weir_ps_stream_fetch(struct weir_ps_lane *lane, uint32_t peer, const struct
         *reason = "a fetch of a chunk that this lane does not hold";
     else if (fetch->part > lane->config.slots)
         *reason = "a fetch of a part that the optimizer does not have";
-    else if (fetch->part > 0 && !(lane->newest.valid && lane->newest.record.order == WEIR_ORDER_STOP))
-        *reason = "a fetch of optimizer slots before the end of training, when they still change";
     else if (stream->fetch_count == WEIR_FETCHES_MAX)
         *reason = "more fetches at once than are kept";
     if (*reason)

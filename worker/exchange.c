@@ -125,10 +125,15 @@ static void rewind_to_lowest(struct holder *holder)
     holder->next_node = 0;
 }
 
-static void on_hello(struct weir_exchange *exchange, uint32_t server, struct weir_actions *actions)
+static void on_hello(struct weir_exchange *exchange, uint32_t server, const struct weir_hello *hello,
+                     struct weir_actions *actions)
 {
     struct holder *holder = &exchange->holders[server];
-    weir_link_greeted(&holder->link);
+    if (!weir_link_greeted(&holder->link, hello)) {
+        weir_link_describe(&holder->link, exchange->reason, sizeof exchange->reason);
+        fail(exchange, exchange->reason, actions);
+        return;
+    }
     rewind_to_lowest(holder); /* all that is not covered is sent again: what was on its way may be lost */
     holder->seals_sent = false;
     push_seals(exchange, actions);
@@ -265,7 +270,7 @@ static void on_message(struct weir_exchange *exchange, const struct weir_event *
     weir_actions_release(actions, event->payload);
     switch (event->body->type) {
     case WEIR_HELLO:
-        on_hello(exchange, event->peer, actions);
+        on_hello(exchange, event->peer, &event->body->hello, actions);
         break;
     case WEIR_COVERED:
         on_covered(exchange, event, actions);
@@ -332,13 +337,27 @@ static void on_time(struct weir_exchange *exchange, uint64_t now_ns, struct weir
     }
 }
 
+static void start_link(struct weir_exchange *exchange, uint32_t server, uint64_t now_ns, struct weir_actions *actions)
+{
+    const struct weir_exchange_config *config = &exchange->config;
+    const struct weir_link_target target = {
+        .peer = server,
+        .name = config->server_names[server],
+        .role = WEIR_NODE_PS,
+        .incarnation = config->server_incarnations[server],
+        .job_hash = config->job_hash,
+        .start_patience_ns = config->start_timeout_ns,
+        .patience_ns = config->patience_ns,
+    };
+    weir_link_start(&exchange->holders[server].link, &target, now_ns, &exchange->link_counts, actions);
+}
+
 static void on_start(struct weir_exchange *exchange, uint64_t now_ns, struct weir_actions *actions)
 {
     /* A worker without replicas stands by, and a server without chunks or record of this lane has nothing to say. */
     for (uint32_t k = 0; exchange->node_count && k < exchange->config.layout.servers; k++)
         if (exchange->holders[k].count || carries_record(exchange, k))
-            weir_link_start(&exchange->holders[k].link, k, exchange->config.server_names[k],
-                            exchange->config.patience_ns, now_ns, &exchange->link_counts, actions);
+            start_link(exchange, k, now_ns, actions);
     if (exchange->chunk_count == 0) { /* vacuously, at any version */
         exchange->told_held = WEIR_HOLDS_ALWAYS;
         weir_actions_tell(actions, WEIR_ACTOR_WORKER, exchange->config.lane, WEIR_ON_HOLDS)->step = exchange->told_held;

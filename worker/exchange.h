@@ -28,7 +28,8 @@ struct weir_exchange_config {
     uint32_t credit;                 /* K: chunks beyond the lowest that is not covered, > 0 */
     const char *const *server_names; /* "ps/1 at 127.0.0.1:2222" */
     const char *chief_name;
-    uint64_t patience_ns;
+    const uint64_t *server_incarnations;    /* of the view */
+    uint64_t start_timeout_ns, patience_ns; /* how long a server may be out of reach: at first, and later */
 };
 
 size_t weir_exchange_actions_max(const struct weir_exchange_config *config);

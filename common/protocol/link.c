@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 static const struct weir_transition rows[] = {
     {WEIR_LINK_IDLE, WEIR_LINK_CONNECTING, "it is time to try"},
@@ -21,18 +22,16 @@ static void move(struct weir_link *link, enum weir_link_state to)
 static void try_now(struct weir_link *link, struct weir_actions *actions)
 {
     move(link, WEIR_LINK_CONNECTING);
-    weir_actions_add(actions, WEIR_DO_CONNECT)->peer = link->peer;
+    weir_actions_add(actions, WEIR_DO_CONNECT)->peer = link->target.peer;
 }
 
-void weir_link_start(struct weir_link *link, uint32_t peer, const char *name, uint64_t patience_ns, uint64_t now_ns,
+void weir_link_start(struct weir_link *link, const struct weir_link_target *target, uint64_t now_ns,
                      struct weir_machine_counts *counts, struct weir_actions *actions)
 {
     *link = (struct weir_link){
-        .peer = peer,
+        .target = *target,
         .used = true,
-        .patience_ns = patience_ns,
         .down_since_ns = now_ns,
-        .name = name,
         .counts = counts,
     };
     try_now(link, actions);
@@ -44,10 +43,34 @@ void weir_link_opened(struct weir_link *link)
     move(link, WEIR_LINK_GREETING);
 }
 
-void weir_link_greeted(struct weir_link *link)
+static const char *difference(const struct weir_link_target *target, const struct weir_hello *hello)
 {
+    if (hello->role != target->role)
+        return "a process of another role answers at its address";
+    if (strcmp(hello->job_hash, target->job_hash) != 0)
+        return "a process of another job answers at its address";
+    if (hello->incarnation == 0 || (target->incarnation && hello->incarnation != target->incarnation))
+        return "it was restarted, or another process answers at its address";
+    return NULL;
+}
+
+bool weir_link_greeted(struct weir_link *link, const struct weir_hello *hello)
+{
+    const char *why = difference(&link->target, hello);
+    if (why) {
+        snprintf(link->error, sizeof link->error, "%s", why);
+        return false;
+    }
+    link->target.incarnation = hello->incarnation;
+    link->greeted = true;
     if (link->state == WEIR_LINK_GREETING)
         move(link, WEIR_LINK_UP);
+    return true;
+}
+
+static uint64_t patience(const struct weir_link *link)
+{
+    return link->greeted ? link->target.patience_ns : link->target.start_patience_ns;
 }
 
 void weir_link_closed(struct weir_link *link, uint64_t now_ns, const char *why)
@@ -64,7 +87,7 @@ bool weir_link_time(struct weir_link *link, uint64_t now_ns, struct weir_actions
 {
     if (!link->used || link->state == WEIR_LINK_UP)
         return false;
-    if (now_ns >= link->down_since_ns + link->patience_ns)
+    if (now_ns >= link->down_since_ns + patience(link))
         return true;
     if (link->state == WEIR_LINK_IDLE && now_ns >= link->retry_at_ns)
         try_now(link, actions);
@@ -80,11 +103,11 @@ uint64_t weir_link_deadline(const struct weir_link *link)
 {
     if (!link->used || link->state == WEIR_LINK_UP)
         return WEIR_NEVER;
-    uint64_t end = link->down_since_ns + link->patience_ns;
+    uint64_t end = link->down_since_ns + patience(link);
     return link->state == WEIR_LINK_IDLE && link->retry_at_ns < end ? link->retry_at_ns : end;
 }
 
 void weir_link_describe(const struct weir_link *link, char *text, size_t bytes)
 {
-    snprintf(text, bytes, "lost %s: %s", link->name, link->error[0] ? link->error : "no answer");
+    snprintf(text, bytes, "lost %s: %s", link->target.name, link->error[0] ? link->error : "no answer");
 }

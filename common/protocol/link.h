@@ -18,27 +18,38 @@ enum weir_link_state {
 
 #define WEIR_LINK_RETRY_NS (UINT64_C(50) * 1000000)
 
-struct weir_link {
+/* Who is connected to. Texts are the owner's. */
+struct weir_link_target {
     uint32_t peer;
+    const char *name; /* "ps/1 at 127.0.0.1:2222" */
+    enum weir_node_role role;
+    uint64_t incarnation; /* 0: whoever answers first, and nobody else later */
+    const char *job_hash;
+    uint64_t start_patience_ns; /* how long it may be down until it has greeted once: it may have much to make ready */
+    uint64_t patience_ns;       /* and after that */
+};
+
+struct weir_link {
+    struct weir_link_target target;
     uint8_t state;
     bool used;            /* false until weir_link_start */
-    uint64_t patience_ns; /* how long it may be down */
+    bool greeted;         /* once */
     uint64_t retry_at_ns; /* IDLE */
     uint64_t down_since_ns;
-    const char *name; /* "ps/1 at 127.0.0.1:2222"; the owner's */
-    char error[160];  /* why it is down, "" if never tried */
+    char error[160]; /* why it is down, "" if never tried */
     struct weir_machine_counts *counts;
 };
 
 extern const struct weir_machine weir_link_machine;
 
 /* The first try is made at once. */
-void weir_link_start(struct weir_link *link, uint32_t peer, const char *name, uint64_t patience_ns, uint64_t now_ns,
+void weir_link_start(struct weir_link *link, const struct weir_link_target *target, uint64_t now_ns,
                      struct weir_machine_counts *counts, struct weir_actions *actions);
 /* The owner sends Hello right after. */
 void weir_link_opened(struct weir_link *link);
-/* Their Hello came. */
-void weir_link_greeted(struct weir_link *link);
+/* Their Hello came. False if it is of another process than the one that is meant: `error` says how it differs, and the
+ * owner ends the job. */
+bool weir_link_greeted(struct weir_link *link, const struct weir_hello *hello);
 void weir_link_closed(struct weir_link *link, uint64_t now_ns, const char *why);
 /* Tries again if it is time. True if the patience is over: `error` says why it is down. */
 bool weir_link_time(struct weir_link *link, uint64_t now_ns, struct weir_actions *actions);

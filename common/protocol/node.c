@@ -15,7 +15,6 @@ struct weir_node {
     struct weir_node_config config;
     uint8_t state;
     struct weir_link link;
-    bool welcomed; /* the chief has answered once: from now on its absence is a loss */
     uint64_t heartbeat_at_ns, leave_by_ns;
     uint32_t unsent;
     int exit_code;
@@ -175,9 +174,10 @@ static void on_message(struct weir_node *node, const struct weir_event *event, s
         return;
     switch (event->body->type) {
     case WEIR_HELLO:
-        weir_link_greeted(&node->link);
-        node->welcomed = true;
-        node->link.patience_ns = node->config.lease_ns;
+        if (!weir_link_greeted(&node->link, &event->body->hello)) {
+            chief_lost(node, actions);
+            break;
+        }
         node->heartbeat_at_ns = event->now_ns;
         if (node->state == WEIR_NODE_JOINING)
             move(node, WEIR_NODE_WAITING);
@@ -201,7 +201,7 @@ static void on_failed(struct weir_node *node, const struct weir_event *event, st
     if (!active(node) || node->state == WEIR_NODE_FAILING)
         return;
     char text[512];
-    bool alone = node->welcomed && !weir_link_up(&node->link); /* then the chief may be the cause of it */
+    bool alone = node->link.greeted && !weir_link_up(&node->link); /* then the chief may be the cause of it */
     snprintf(text, sizeof text, "%s: %s%s%s", node->config.name, event->text, alone ? "; out of reach is also " : "",
              alone ? node->config.chief_name : "");
     set_outcome(node, 1, text);
@@ -237,12 +237,25 @@ static void on_time(struct weir_node *node, uint64_t now_ns, struct weir_actions
     say_waiting(node, now_ns, actions);
 }
 
+static void start_link(struct weir_node *node, uint64_t now_ns, struct weir_actions *actions)
+{
+    const struct weir_node_config *config = &node->config;
+    const struct weir_link_target chief = {
+        .peer = CHIEF,
+        .name = config->chief_name,
+        .role = WEIR_NODE_CHIEF,
+        .job_hash = config->hello.job_hash,
+        .start_patience_ns = config->start_timeout_ns,
+        .patience_ns = config->lease_ns,
+    };
+    weir_link_start(&node->link, &chief, now_ns, &node->link_counts, actions);
+}
+
 void weir_node_step(struct weir_node *node, const struct weir_event *event, struct weir_actions *actions)
 {
     switch (event->kind) {
     case WEIR_ON_START:
-        weir_link_start(&node->link, CHIEF, node->config.chief_name, node->config.start_timeout_ns, event->now_ns,
-                        &node->link_counts, actions);
+        start_link(node, event->now_ns, actions);
         break;
     case WEIR_ON_OPENED:
         if (!active(node))

@@ -104,13 +104,20 @@ static void build_node(struct sim *sim, uint32_t process)
     sim->actors[a].running = true;
 }
 
+/* By process: the chief, the servers, the workers. */
+static const uint64_t *incarnations_of(struct sim *sim)
+{
+    uint64_t *incarnations = weir_arena_take(&sim->arena, MAX_PROCESSES, sizeof(uint64_t));
+    for (uint32_t i = 0; i < sim->process_count; i++)
+        incarnations[i] = sim->processes[i].incarnation;
+    return incarnations;
+}
+
 static void build_server_lanes(struct sim *sim, uint32_t process)
 {
     const struct sim_config *config = &sim->config;
     struct process *p = &sim->processes[process];
-    uint64_t *incarnations = weir_arena_take(&sim->arena, MAX_PROCESSES, sizeof(uint64_t));
-    for (uint32_t i = 0; i < sim->process_count; i++)
-        incarnations[i] = sim->processes[i].incarnation;
+    const uint64_t *incarnations = incarnations_of(sim);
     for (uint32_t l = 0; l < config->lanes; l++) {
         struct weir_ps_lane_config lane = {
             .incarnation = p->incarnation,
@@ -130,6 +137,7 @@ static void build_server_lanes(struct sim *sim, uint32_t process)
             .recorder_name = sim->server_names[0],
             .chief_name = sim->processes[0].name,
             .worker_names = sim->worker_names,
+            .start_timeout_ns = 60000 * MS,
             .patience_ns = 5000 * MS,
             .worker_incarnations = incarnations + 1 + config->servers,
             .server_incarnations = incarnations + 1,
@@ -170,7 +178,9 @@ static void build_worker_lanes(struct sim *sim, uint32_t process)
             .layout = sim->layout,
             .credit = config->credit,
             .server_names = sim->server_names,
+            .server_incarnations = incarnations_of(sim) + 1,
             .chief_name = sim->processes[0].name,
+            .start_timeout_ns = 60000 * MS,
             .patience_ns = 5000 * MS,
         };
         uint32_t a = add_actor(sim, ACTOR_EXCHANGE, process, l, config->servers, weir_exchange_actions_max(&exchange));

@@ -76,6 +76,7 @@ static struct hostile *new_chief(uint32_t seed, struct house *house)
         .replicas = 2,
         .layout = weir_layout_make(CHUNKS * ELEMENTS, ELEMENTS, SERVERS, LANES),
         .slot_count = 1,
+        .train_samples_min = 10,
         .start_timeout_ns = 60000 * HOSTILE_MS,
         .lease_ns = LEASE_NS,
         .heartbeat_ns = 100 * HOSTILE_MS,
@@ -98,16 +99,21 @@ static struct hostile *new_chief(uint32_t seed, struct house *house)
     return world;
 }
 
-static void arrive(struct hostile *world, enum weir_node_role role, uint32_t index)
+static void arrive_with(struct hostile *world, enum weir_node_role role, uint32_t index, uint64_t samples)
 {
     struct weir_message_body body = {.type = WEIR_HELLO};
     uint32_t peer;
     body.hello = (struct weir_hello){.role = role, .index = index, .incarnation = 7, .job_hash = "job"};
     body.hello.numerics = body.hello.address = body.hello.canonical = "";
-    body.hello.train_samples = 60;
+    body.hello.train_samples = samples;
     assert_true(admit(world->core, &body.hello, &peer));
     world->peers[peer].state = STREAM_OPEN;
     hostile_say(world, peer, &body);
+}
+
+static void arrive(struct hostile *world, enum weir_node_role role, uint32_t index)
+{
+    arrive_with(world, role, index, 60);
 }
 
 static void all_arrive(struct hostile *world)
@@ -117,6 +123,7 @@ static void all_arrive(struct hostile *world)
     for (uint32_t s = MEMBERS; s < MEMBERS + SERVERS; s++) {
         struct weir_event event = {.kind = WEIR_ON_OPENED, .peer = s};
         struct weir_message_body body = {.type = WEIR_HELLO};
+        body.hello = (struct weir_hello){.role = WEIR_NODE_PS, .incarnation = 7, .job_hash = "job"};
         assert_int_equal(world->peers[s].state, STREAM_CONNECTING);
         world->peers[s].state = STREAM_OPEN;
         hostile_give(world, &event);
@@ -329,6 +336,52 @@ static void its_own_pause_is_nobodys_silence(void **state)
     hostile_free(world);
 }
 
+/* It wakes late every time, as on a machine with too much to do: silence is a loss all the same. */
+static void a_chief_that_is_always_late_sees_silence(void **state)
+{
+    (void)state;
+    struct house house;
+    struct hostile *world = new_chief(1, &house);
+    all_arrive(world);
+    uint64_t since = world->now;
+    while (weir_chief_state(world->core) == WEIR_CHIEF_TRAINING && world->now < since + 10 * LEASE_NS) {
+        struct weir_event event = {.kind = WEIR_ON_TIME};
+        world->now += 210 * HOSTILE_MS; /* more than two heartbeats */
+        hostile_give(world, &event);
+    }
+    assert_int_equal(weir_chief_state(world->core), WEIR_CHIEF_FAILING);
+    assert_true(world->now >= since + LEASE_NS);
+    hostile_free(world);
+}
+
+static void data_that_does_not_fit_ends_the_job_before_it_begins(void **state)
+{
+    (void)state;
+    static const uint64_t samples[][2] = {{60, 61}, {0, 0}, {9, 9}, {0, 60}, {60, 0}};
+    for (size_t i = 0; i < sizeof samples / sizeof samples[0]; i++) {
+        struct house house;
+        struct hostile *world = new_chief(1, &house);
+        for (uint32_t s = 0; s < SERVERS; s++)
+            arrive(world, WEIR_NODE_PS, s);
+        for (uint32_t w = 0; w < WORKERS; w++)
+            arrive_with(world, WEIR_NODE_WORKER, w, samples[i][w]);
+        assert_int_equal(weir_chief_state(world->core), WEIR_CHIEF_FAILING);
+        hostile_free(world);
+    }
+}
+
+/* While others are still missing, it may be put right. */
+static void a_worker_that_comes_again_with_the_right_data_is_welcome(void **state)
+{
+    (void)state;
+    struct house house;
+    struct hostile *world = new_chief(1, &house);
+    arrive_with(world, WEIR_NODE_WORKER, 0, 59);
+    hostile_close(world, SERVERS);
+    all_arrive(world);
+    hostile_free(world);
+}
+
 static void a_process_without_incarnation_is_no_member(void **state)
 {
     (void)state;
@@ -401,6 +454,9 @@ int main(void)
         cmocka_unit_test(who_leaves_a_running_job_ends_it),
         cmocka_unit_test(silence_is_a_loss_after_the_lease),
         cmocka_unit_test(its_own_pause_is_nobodys_silence),
+        cmocka_unit_test(a_chief_that_is_always_late_sees_silence),
+        cmocka_unit_test(data_that_does_not_fit_ends_the_job_before_it_begins),
+        cmocka_unit_test(a_worker_that_comes_again_with_the_right_data_is_welcome),
         cmocka_unit_test(a_process_without_incarnation_is_no_member),
         cmocka_unit_test(no_observer_changes_the_job),
         cmocka_unit_test(nobody_crashes_the_chief_or_keeps_it_for_ever),

@@ -25,7 +25,16 @@ static void start(struct rig *rig, uint64_t now)
 {
     *rig = (struct rig){.actions.capacity = 4};
     rig->actions.list = rig->list;
-    weir_link_start(&rig->link, PEER, "ps/1 at there", PATIENCE_NS, now, &rig->counts, &rig->actions);
+    const struct weir_link_target target = {
+        .peer = PEER,
+        .name = "ps/1 at there",
+        .role = WEIR_NODE_PS,
+        .incarnation = 7,
+        .job_hash = "job",
+        .start_patience_ns = PATIENCE_NS,
+        .patience_ns = PATIENCE_NS,
+    };
+    weir_link_start(&rig->link, &target, now, &rig->counts, &rig->actions);
 }
 
 /* Whether exactly one connect was asked for since the last time. */
@@ -37,11 +46,13 @@ static bool tried(struct rig *rig)
     return once;
 }
 
+static const struct weir_hello hello = {.role = WEIR_NODE_PS, .incarnation = 7, .job_hash = "job"};
+
 static void come_up(struct rig *rig)
 {
     weir_link_opened(&rig->link);
     assert_false(weir_link_up(&rig->link)); /* not before their Hello */
-    weir_link_greeted(&rig->link);
+    assert_true(weir_link_greeted(&rig->link, &hello));
     assert_true(weir_link_up(&rig->link));
 }
 
@@ -138,15 +149,62 @@ static void a_link_that_is_not_used_wants_nothing(void **state)
     assert_false(weir_link_time(&rig.link, UINT64_MAX, &rig.actions));
 }
 
+/* A server that has much to make ready is waited for as long as everybody is at the start. */
+static void until_the_first_hello_it_has_the_patience_of_the_start(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, 0);
+    rig.link.target.start_patience_ns = 10 * PATIENCE_NS;
+    weir_link_opened(&rig.link);
+    assert_false(weir_link_time(&rig.link, 10 * PATIENCE_NS - 1, &rig.actions));
+    assert_true(weir_link_time(&rig.link, 10 * PATIENCE_NS, &rig.actions));
+    assert_true(weir_link_greeted(&rig.link, &hello));
+    weir_link_closed(&rig.link, 1000, "reset");
+    assert_true(weir_link_time(&rig.link, 1000 + PATIENCE_NS, &rig.actions));
+}
+
+static void only_who_is_meant_is_greeted(void **state)
+{
+    (void)state;
+    const struct weir_hello others[] = {{.role = WEIR_NODE_CHIEF, .incarnation = 7, .job_hash = "job"},
+                                        {.role = WEIR_NODE_PS, .incarnation = 8, .job_hash = "job"},
+                                        {.role = WEIR_NODE_PS, .incarnation = 7, .job_hash = "another"},
+                                        {.role = WEIR_NODE_PS, .incarnation = 0, .job_hash = "job"}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        struct rig rig;
+        char text[200];
+        start(&rig, 0);
+        weir_link_opened(&rig.link);
+        assert_false(weir_link_greeted(&rig.link, &others[i]));
+        assert_false(weir_link_up(&rig.link));
+        weir_link_describe(&rig.link, text, sizeof text);
+        assert_non_null(strstr(text, "lost ps/1 at there: "));
+        assert_non_null(strstr(text, "answers at its address"));
+    }
+}
+
+static void who_answers_first_is_meant_from_then_on(void **state)
+{
+    (void)state;
+    struct rig rig;
+    const struct weir_hello later = {.role = WEIR_NODE_PS, .incarnation = 8, .job_hash = "job"};
+    start(&rig, 0);
+    rig.link.target.incarnation = 0;
+    come_up(&rig);
+    weir_link_closed(&rig.link, 1, "reset");
+    assert_false(weir_link_greeted(&rig.link, &later));
+}
+
 static void a_second_hello_changes_nothing(void **state)
 {
     (void)state;
     struct rig rig;
     start(&rig, 0);
-    weir_link_greeted(&rig.link); /* too early: nothing is open */
+    weir_link_greeted(&rig.link, &hello); /* too early: nothing is open */
     assert_false(weir_link_up(&rig.link));
     come_up(&rig);
-    weir_link_greeted(&rig.link);
+    weir_link_greeted(&rig.link, &hello);
     assert_true(weir_link_up(&rig.link));
 }
 
@@ -186,6 +244,9 @@ int main(void)
         cmocka_unit_test(streams_without_a_hello_do_not_renew_patience),
         cmocka_unit_test(a_forgiven_pause_is_not_counted),
         cmocka_unit_test(a_link_that_is_not_used_wants_nothing),
+        cmocka_unit_test(until_the_first_hello_it_has_the_patience_of_the_start),
+        cmocka_unit_test(only_who_is_meant_is_greeted),
+        cmocka_unit_test(who_answers_first_is_meant_from_then_on),
         cmocka_unit_test(a_second_hello_changes_nothing),
         cmocka_unit_test(moves_of_the_table_are_counted_and_no_others_are_made),
     };

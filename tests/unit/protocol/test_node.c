@@ -79,6 +79,7 @@ static void say(struct hostile *world, const struct weir_message_body *body)
 static void greet(struct hostile *world)
 {
     struct weir_message_body body = {.type = WEIR_HELLO};
+    body.hello = (struct weir_hello){.role = WEIR_NODE_CHIEF, .incarnation = 7, .job_hash = "job"};
     open_stream(world);
     say(world, &body);
 }

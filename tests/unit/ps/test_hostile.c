@@ -120,6 +120,7 @@ static struct hostile *new_lane(uint32_t seed, struct house *house, uint32_t sel
         .recorder_name = "ps/0 at there",
         .chief_name = "chief/0",
         .worker_names = worker_names,
+        .start_timeout_ns = UINT64_MAX / 2,
         .patience_ns = UINT64_MAX / 2,
         .worker_incarnations = incarnations,
         .server_incarnations = incarnations,
@@ -201,20 +202,21 @@ static void honest(struct hostile *world)
     struct house *house = world->context;
     struct weir_message_body body = {.type = WEIR_HELLO};
     bool worker = hostile_below(world, 2) || house->config.self == 1;
-    uint32_t peer = worker ? 0 : WORKERS + 1;
+    uint32_t peer = worker ? hostile_below(world, WORKERS) : WORKERS + 1, first, count;
     uint64_t lowest = house->version[1] < house->version[3] ? house->version[1] : house->version[3];
     if (world->peers[WORKERS].state == STREAM_CONNECTING) {
         struct weir_event event = {.kind = WEIR_ON_OPENED, .peer = WORKERS};
         world->peers[WORKERS].state = STREAM_OPEN;
         hostile_give(world, &event);
         peer = WORKERS;
+        body.hello = (struct weir_hello){.role = WEIR_NODE_PS, .incarnation = 7, .job_hash = "job"};
     } else if (house->config.self == 1 && world->peers[WORKERS].state == STREAM_OPEN && hostile_below(world, 4) == 0) {
         body = (struct weir_message_body){.type = WEIR_RECORD};
         body.record = (struct weir_record){.step = lowest + hostile_below(world, 2), .order = WEIR_ORDER_TRAIN};
         peer = WORKERS;
     } else if (world->peers[peer].state != STREAM_OPEN) {
         body.hello = (struct weir_hello){.role = worker ? WEIR_NODE_WORKER : WEIR_NODE_PS,
-                                         .index = !worker,
+                                         .index = worker ? peer : 1,
                                          .incarnation = 7,
                                          .job_hash = "job",
                                          .numerics = "",
@@ -227,14 +229,15 @@ static void honest(struct hostile *world)
         body.partial = (struct weir_partial){
             .step = world->step, .chunk = chunk, .squares = world->numbers, .square_count = pieces[chunk]};
     } else if (hostile_below(world, 2) && house->config.self == 0) {
+        weir_layout_hosted(peer, REPLICAS, WORKERS, &first, &count);
         body = (struct weir_message_body){.type = WEIR_SEAL};
-        body.seal =
-            (struct weir_seal){.step = world->step, .round = world->round, .replica = hostile_below(world, REPLICAS)};
+        body.seal = (struct weir_seal){
+            .step = world->step, .round = world->round, .replica = first + hostile_below(world, count)};
     } else {
         uint32_t chunk = 2 * hostile_below(world, 3 - house->config.self) + house->config.self;
         body = (struct weir_message_body){.type = WEIR_CONTRIBUTION};
-        body.contribution = (struct weir_contribution){
-            .step = house->version[chunk], .chunk = chunk, .level = 1, .index = hostile_below(world, 2)};
+        body.contribution =
+            (struct weir_contribution){.step = house->version[chunk], .chunk = chunk, .level = 1, .index = peer};
     }
     hostile_say(world, peer, &body);
 }

@@ -41,6 +41,7 @@ static struct rig new_lane(uint32_t self, uint32_t chunks)
         .recorder_name = "ps/0",
         .chief_name = "chief/0 at c",
         .worker_names = worker_names,
+        .start_timeout_ns = 1000000000,
         .patience_ns = 1000000000,
         .worker_incarnations = incarnations,
         .server_incarnations = incarnations,
@@ -91,12 +92,24 @@ static void record(struct rig *rig, uint64_t step, enum weir_order order)
     give(rig, (struct weir_event){.kind = WEIR_ON_RECORD, .body = &body});
 }
 
-/* Both workers' gradients in one: the whole step of a chunk, up to the apply. */
-static void cover(struct rig *rig, uint32_t chunk, uint64_t step)
+static void contribute_node(struct rig *rig, uint32_t worker, struct weir_tree_node node, uint32_t chunk, uint64_t step)
 {
     struct weir_message_body body = {.type = WEIR_CONTRIBUTION};
-    body.contribution = (struct weir_contribution){.generation = 3, .step = step, .chunk = chunk, .level = 1};
-    say(rig, 0, body, 100 + step);
+    body.contribution = (struct weir_contribution){
+        .generation = 3, .step = step, .chunk = chunk, .level = node.level, .index = node.index};
+    say(rig, worker, body, 100 * (worker + 1) + step);
+}
+
+static void contribute(struct rig *rig, uint32_t worker, uint32_t chunk, uint64_t step)
+{
+    contribute_node(rig, worker, (struct weir_tree_node){0, worker}, chunk, step);
+}
+
+/* Both workers' gradients: the whole step of a chunk, up to the apply. */
+static void cover(struct rig *rig, uint32_t chunk, uint64_t step)
+{
+    for (uint32_t worker = 0; worker < WORKERS; worker++)
+        contribute(rig, worker, chunk, step);
 }
 
 static uint32_t count_sent(const struct rig *rig, uint32_t peer, enum weir_message_type type)
@@ -193,7 +206,9 @@ static void each_peer_may_say_what_is_its_own(void **state)
             struct rig rig = new_lane(0, 2);
             struct weir_message_body body = {.type = (enum weir_message_type)type};
             if (type == WEIR_CONTRIBUTION)
-                body.contribution.generation = 3;
+                body.contribution = (struct weir_contribution){.generation = 3, .index = 1};
+            if (type == WEIR_SEAL)
+                body.seal.replica = 1;
             if (type == WEIR_REFUSED)
                 body.refused.reason = "";
             greet(&rig, peers[p].peer, peers[p].hello);
@@ -221,12 +236,71 @@ static void slots_are_sent_when_the_last_apply_is_done(void **state)
     give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = CHIEF});
     cover(&rig, 0, 0);
     assert_int_equal(count_asked(&rig, WEIR_DO_APPLY), 1);
+    say(&rig, CHIEF, fetch, 0); /* it may have the stop record from another lane, before this one has it */
+    assert_int_equal(rig.actions.count, 0);
     record(&rig, 1, WEIR_ORDER_STOP); /* all Seals were there; the apply still writes the slots */
     give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = CHIEF});
-    say(&rig, CHIEF, fetch, 0);
     assert_int_equal(count_sent(&rig, CHIEF, WEIR_WEIGHTS), 0);
     give(&rig, (struct weir_event){.kind = WEIR_ON_APPLIED, .chunk = 0});
     assert_int_equal(count_sent(&rig, CHIEF, WEIR_WEIGHTS), 1);
+    weir_arena_free(&rig.arena);
+}
+
+static void the_stop_record_frees_fetches_of_slots_that_wait(void **state)
+{
+    (void)state;
+    for (int from_recorder = 0; from_recorder < 2; from_recorder++) {
+        struct rig rig = new_lane(1, 1);
+        struct weir_message_body fetch = {.type = WEIR_FETCH}, stop = {.type = WEIR_RECORD};
+        fetch.fetch = (struct weir_fetch){.chunk = 1, .part = 1};
+        stop.record = (struct weir_record){.generation = 3, .order = WEIR_ORDER_STOP, .scale = 1};
+        give(&rig, (struct weir_event){.kind = WEIR_ON_START});
+        give(&rig, (struct weir_event){.kind = WEIR_ON_OPENED, .peer = WORKERS});
+        greet(&rig, WORKERS, hello_of(WEIR_NODE_PS, 0));
+        greet(&rig, CHIEF, hello_of(WEIR_NODE_CHIEF, 0));
+        say(&rig, CHIEF, fetch, 0);
+        assert_int_equal(rig.actions.count, 0);
+        if (from_recorder)
+            say(&rig, WORKERS, stop, 0);
+        else
+            give(&rig, (struct weir_event){.kind = WEIR_ON_RECORD, .body = &stop});
+        assert_int_equal(count_sent(&rig, CHIEF, WEIR_WEIGHTS), 1);
+        weir_arena_free(&rig.arena);
+    }
+}
+
+static void a_worker_speaks_for_its_own_replicas_only(void **state)
+{
+    (void)state;
+    static const struct weir_tree_node others[] = {{0, 1}, {1, 0}, {2, 0}, {0, 2}, {31, 0}, {5, UINT32_MAX}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        struct rig rig = new_lane(0, 1);
+        contribute_node(&rig, 0, others[i], 0, 0);
+        assert_int_equal(count_asked(&rig, WEIR_DO_CLOSE), 1);
+        assert_int_equal(count_asked(&rig, WEIR_DO_RELEASE), 1);
+        weir_arena_free(&rig.arena);
+    }
+    for (uint32_t replica = 0; replica < 4; replica++) {
+        struct rig rig = new_lane(0, 1);
+        struct weir_message_body body = {.type = WEIR_SEAL};
+        body.seal.generation = 3;
+        body.seal.replica = replica;
+        say(&rig, 1, body, 0);
+        assert_int_equal(count_asked(&rig, WEIR_DO_CLOSE), replica != 1);
+        weir_arena_free(&rig.arena);
+    }
+}
+
+static void another_process_in_the_recorders_place_ends_the_job(void **state)
+{
+    (void)state;
+    struct rig rig = new_lane(1, 1);
+    struct weir_hello restarted = hello_of(WEIR_NODE_PS, 0);
+    restarted.incarnation++;
+    give(&rig, (struct weir_event){.kind = WEIR_ON_START});
+    give(&rig, (struct weir_event){.kind = WEIR_ON_OPENED, .peer = WORKERS});
+    greet(&rig, WORKERS, restarted);
+    assert_int_equal(count_asked(&rig, WEIR_DO_TELL), 1); /* the node: this server can't go on */
     weir_arena_free(&rig.arena);
 }
 
@@ -304,13 +378,6 @@ static void waits_for(const struct rig *rig, const char *expected)
     assert_string_equal(text, expected);
 }
 
-static void contribute(struct rig *rig, uint32_t worker, uint32_t chunk, uint64_t step)
-{
-    struct weir_message_body body = {.type = WEIR_CONTRIBUTION};
-    body.contribution = (struct weir_contribution){.generation = 3, .step = step, .chunk = chunk, .index = worker};
-    say(rig, worker, body, 100 + step);
-}
-
 static void a_lane_names_the_worker_whose_contribution_is_missing(void **state)
 {
     (void)state;
@@ -362,6 +429,9 @@ int main(void)
         cmocka_unit_test(observers_are_let_in_as_long_as_there_is_room),
         cmocka_unit_test(each_peer_may_say_what_is_its_own),
         cmocka_unit_test(slots_are_sent_when_the_last_apply_is_done),
+        cmocka_unit_test(the_stop_record_frees_fetches_of_slots_that_wait),
+        cmocka_unit_test(a_worker_speaks_for_its_own_replicas_only),
+        cmocka_unit_test(another_process_in_the_recorders_place_ends_the_job),
         cmocka_unit_test(fetches_are_bounded),
         cmocka_unit_test(who_comes_back_is_sent_the_live_versions_that_it_lacks),
         cmocka_unit_test(who_lacks_two_records_is_sent_both),

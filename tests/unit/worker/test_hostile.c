@@ -62,6 +62,7 @@ static uint64_t deadline(const void *core)
 static struct hostile *new_exchange(uint32_t seed, struct house *house)
 {
     static const char *const names[] = {"ps/0 at here", "ps/1 at there"};
+    static const uint64_t incarnations[] = {7, 7};
     *house = (struct house){0};
     house->config = (struct weir_exchange_config){
         .incarnation = 7,
@@ -74,7 +75,9 @@ static struct hostile *new_exchange(uint32_t seed, struct house *house)
         .layout = weir_layout_make(CHUNKS * ELEMENTS, ELEMENTS, SERVERS, 1),
         .credit = 2,
         .server_names = names,
+        .server_incarnations = incarnations,
         .chief_name = "chief/0",
+        .start_timeout_ns = UINT64_MAX / 2,
         .patience_ns = UINT64_MAX / 2,
     };
     struct hostile *world = hostile_world(seed, weir_exchange_actions_max(&house->config));
@@ -130,6 +133,7 @@ static void honest(struct hostile *world)
     struct house *house = world->context;
     uint32_t server = hostile_below(world, SERVERS), chunk = 2 * hostile_below(world, 3 - server) + server;
     struct weir_message_body body = {.type = WEIR_HELLO};
+    body.hello = (struct weir_hello){.role = WEIR_NODE_PS, .incarnation = 7, .job_hash = "job"};
     if (world->peers[server].state == STREAM_CONNECTING) {
         struct weir_event event = {.kind = WEIR_ON_OPENED, .peer = server};
         world->peers[server].state = STREAM_OPEN;

@@ -14,6 +14,7 @@
 #define ELEMENTS 10
 #define CREDIT 2
 
+static const uint64_t incarnations[SERVERS] = {11, 12};
 static const char *const servers[SERVERS] = {"ps/0 at a:1", "ps/1 at b:1"};
 
 struct rig {
@@ -43,7 +44,9 @@ static struct rig new_exchange(void)
         .layout = weir_layout_make(CHUNKS * ELEMENTS, ELEMENTS, SERVERS, 1),
         .credit = CREDIT,
         .server_names = servers,
+        .server_incarnations = incarnations,
         .chief_name = "chief/0 at c:1",
+        .start_timeout_ns = UINT64_MAX / 2,
         .patience_ns = UINT64_MAX / 2,
     };
     struct rig rig = {0};
@@ -73,7 +76,9 @@ static void say(struct rig *rig, uint32_t server, struct weir_message_body body,
 static void connect(struct rig *rig, uint32_t server)
 {
     give(rig, (struct weir_event){.kind = WEIR_ON_OPENED, .peer = server});
-    say(rig, server, (struct weir_message_body){.type = WEIR_HELLO}, 0);
+    struct weir_message_body hello = {.type = WEIR_HELLO};
+    hello.hello = (struct weir_hello){.role = WEIR_NODE_PS, .incarnation = incarnations[server], .job_hash = "job"};
+    say(rig, server, hello, 0);
 }
 
 static void weights(struct rig *rig, uint32_t server, uint64_t version)
