@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "cli/agent_node.h"
 #include "model/team.h"
 
 /* ---- gradients */
@@ -198,26 +199,7 @@ static void carry_out(struct weir_agent_compute *compute)
     tell_seals(compute);
 }
 
-static void *run(void *argument)
-{
-    struct weir_agent_compute *compute = argument;
-    weir_team_enter(0);
-    pthread_mutex_lock(&compute->lock);
-    for (;;) {
-        while (!compute->asked && !compute->stopping)
-            pthread_cond_wait(&compute->changed, &compute->lock);
-        if (compute->stopping)
-            break;
-        compute->asked = false;
-        pthread_mutex_unlock(&compute->lock);
-        carry_out(compute);
-        pthread_mutex_lock(&compute->lock);
-    }
-    pthread_mutex_unlock(&compute->lock);
-    return NULL;
-}
-
-/* ---- life */
+/* ---- the thread */
 
 static size_t product(const size_t *shape, size_t dims)
 {
@@ -251,16 +233,6 @@ static void take_weights(struct weir_agent_compute *compute)
         compute->weights[i] = process->local ? process->weights : weir_alloc_tensor(bytes, "the weights");
 }
 
-/* CPUs that this thread, and those that it starts, may run on. */
-static uint32_t usable_cpus(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        return (uint32_t)CPU_COUNT(&set);
-    long online = sysconf(_SC_NPROCESSORS_ONLN); /* a machine with more CPUs than the set has room for */
-    return online > 0 ? (uint32_t)online : 1;
-}
-
 static bool make_team(struct weir_agent_compute *compute, struct weir_error *err)
 {
     struct weir_gradient_node nodes[WEIR_TREE_COVER_MAX] = {0};
@@ -276,6 +248,60 @@ static bool make_team(struct weir_agent_compute *compute, struct weir_error *err
     };
     compute->team = weir_team_new(&config, err);
     return compute->team != NULL;
+}
+
+/* What takes long with a large model or batch: heartbeats go on meanwhile. */
+static bool prepare(struct weir_agent_compute *compute, struct weir_error *err)
+{
+    take_weights(compute);
+    pthread_mutex_lock(&compute->lock);
+    compute->has_weights = true;
+    pthread_cond_broadcast(&compute->changed);
+    pthread_mutex_unlock(&compute->lock);
+    take_scratch(compute);
+    if (!make_team(compute, err))
+        return false;
+    compute->prefetch = weir_prefetch_start(compute->train, rows_of_step, compute, 0, compute->max_rows,
+                                            compute->process->job.prefetch);
+    if (!compute->prefetch)
+        return weir_error_set(err, "the prefetch thread could not be started: %s", strerror(errno));
+    return true;
+}
+
+static void *run(void *argument)
+{
+    struct weir_agent_compute *compute = argument;
+    struct weir_error err;
+    weir_team_enter(0);
+    if (!prepare(compute, &err)) {
+        weir_agent_node_fail(compute->node, err.text);
+        return NULL;
+    }
+    pthread_mutex_lock(&compute->lock);
+    for (;;) {
+        while (!compute->asked && !compute->stopping)
+            pthread_cond_wait(&compute->changed, &compute->lock);
+        if (compute->stopping)
+            break;
+        compute->asked = false;
+        pthread_mutex_unlock(&compute->lock);
+        carry_out(compute);
+        pthread_mutex_lock(&compute->lock);
+    }
+    pthread_mutex_unlock(&compute->lock);
+    return NULL;
+}
+
+/* ---- life */
+
+/* CPUs that this thread, and those that it starts, may run on. */
+static uint32_t usable_cpus(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return (uint32_t)CPU_COUNT(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN); /* a machine with more CPUs than the set has room for */
+    return online > 0 ? (uint32_t)online : 1;
 }
 
 bool weir_agent_compute_start(struct weir_agent_compute *compute, uint32_t position, uint64_t train_samples,
@@ -298,19 +324,19 @@ bool weir_agent_compute_start(struct weir_agent_compute *compute, uint32_t posit
         atomic_store(&compute->sets[i].step, UINT64_MAX);
     compute->threads =
         weir_team_threads(compute->replica_count, usable_cpus(), weir_process_workers_here(process, position));
-    take_scratch(compute);
-    take_weights(compute);
-    if (!make_team(compute, err))
-        return false;
-    compute->prefetch =
-        weir_prefetch_start(compute->train, rows_of_step, compute, 0, compute->max_rows, process->job.prefetch);
-    if (!compute->prefetch)
-        return weir_error_set(err, "the prefetch thread could not be started: %s", strerror(errno));
     int code = pthread_create(&compute->thread, NULL, run, compute);
     if (code != 0)
         return weir_error_set(err, "the compute thread could not be started: %s", strerror(code));
     compute->started = true;
     return true;
+}
+
+void weir_agent_compute_wait(struct weir_agent_compute *compute)
+{
+    pthread_mutex_lock(&compute->lock);
+    while (compute->started && !compute->has_weights)
+        pthread_cond_wait(&compute->changed, &compute->lock);
+    pthread_mutex_unlock(&compute->lock);
 }
 
 void weir_agent_compute_ask(struct weir_agent_compute *compute, const struct weir_record *record)
@@ -319,7 +345,7 @@ void weir_agent_compute_ask(struct weir_agent_compute *compute, const struct wei
     assert(!compute->asked);
     compute->record = *record;
     compute->asked = true;
-    pthread_cond_signal(&compute->changed);
+    pthread_cond_broadcast(&compute->changed);
     pthread_mutex_unlock(&compute->lock);
 }
 
@@ -329,7 +355,7 @@ void weir_agent_compute_stop(struct weir_agent_compute *compute)
         return;
     pthread_mutex_lock(&compute->lock);
     compute->stopping = true;
-    pthread_cond_signal(&compute->changed);
+    pthread_cond_broadcast(&compute->changed);
     pthread_mutex_unlock(&compute->lock);
 }
 

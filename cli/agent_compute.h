@@ -23,6 +23,7 @@ struct weir_gradient_set {
 
 struct weir_agent_compute {
     struct weir_process *process;
+    struct weir_agent_node *node;                      /* told if it can't go on */
     struct weir_actor *worker, *lanes[WEIR_LANES_MAX]; /* whom it tells */
     uint32_t lane_count;
     /* what it hosts */
@@ -43,7 +44,7 @@ struct weir_agent_compute {
     bool started;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool stopping, asked; /* locked */
+    bool stopping, asked, has_weights; /* locked */
     struct weir_record record;
     /* scratch */
     struct weir_replica_rows *rows;
@@ -56,9 +57,11 @@ struct weir_agent_compute {
     size_t x_floats, y_floats;
 };
 
-/* Once the view is there. The data sets are open. */
+/* Once the view is there. The data sets are open. What takes long is made ready on the thread. */
 bool weir_agent_compute_start(struct weir_agent_compute *compute, uint32_t position, uint64_t train_samples,
                               uint64_t steps, struct weir_error *err);
+/* Until there are weights to write to, if it hosts replicas. */
+void weir_agent_compute_wait(struct weir_agent_compute *compute);
 void weir_agent_compute_ask(struct weir_agent_compute *compute, const struct weir_record *record);
 /* The set of a step, with one more reference, or NULL if there is none. Any thread. */
 struct weir_gradient_set *weir_agent_compute_ref(struct weir_agent_compute *compute, uint64_t step);

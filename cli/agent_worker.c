@@ -113,6 +113,11 @@ static struct weir_actor *find_from_lane(void *context, enum weir_actor_name act
     return find(((struct worker_lane *)context)->worker, actor, lane);
 }
 
+static void wait_for_weights(void *context)
+{
+    weir_agent_compute_wait(&((struct worker_lane *)context)->worker->compute);
+}
+
 static void step_lane(void *core, const struct weir_event *event, struct weir_actions *actions)
 {
     weir_exchange_step(core, event, actions);
@@ -210,6 +215,7 @@ static void start_lanes(void *owner, const struct weir_view *view)
     struct weir_error err;
     struct weir_schedule schedule = weir_process_schedule(process, view->train_samples, view->validation_samples);
     worker->compute.worker = &worker->step_actor;
+    worker->compute.node = &worker->node;
     worker->compute.lane_count = process->lanes;
     for (uint32_t l = 0; l < process->lanes; l++)
         worker->compute.lanes[l] = &worker->lanes[l].actor;
@@ -296,6 +302,7 @@ static void init_lane(struct agent_worker *worker, uint32_t l)
     lane->actor = (struct weir_actor){
         .name = lane->name,
         .context = lane,
+        .begin = wait_for_weights,
         .step = step_lane,
         .deadline = deadline_lane,
         .waiting = waiting_lane,
