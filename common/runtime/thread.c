@@ -125,7 +125,7 @@ static void deliver_letters(struct weir_thread *thread)
 
 static uint64_t deliver_deadlines(struct weir_thread *thread)
 {
-    uint64_t next = weir_thread_silent_deadline(thread);
+    uint64_t next = weir_thread_stranger_deadline(thread);
     for (uint32_t i = 0; i < thread->actor_count; i++) {
         struct weir_actor *actor = thread->actors[i];
         if (!actor->deadline)

@@ -12,7 +12,9 @@
 #include "wire/wire.h"
 
 #define SILENT_NS (10 * WEIR_NS_PER_S) /* who opens a stream says Hello within this time */
-#define SILENT_MAX 64                  /* strangers at one time */
+#define REFUSED_NS WEIR_NS_PER_S       /* who is refused takes that within this time */
+#define STRANGERS_MAX 64               /* at one time */
+#define SAY_EVERY_NS WEIR_NS_PER_S     /* who makes many streams must not fill the disk with lines about them */
 #define CONNECT_TIMEOUT_MS 2000
 #define SLICES_ON_STACK 64
 
@@ -39,16 +41,32 @@ static void unbind_stream(struct binding *binding)
     free(binding);
 }
 
-static bool stranger(const struct binding *binding)
+/* A line of the log on why a stream is closed. */
+static void say(struct weir_thread *thread, const struct binding *binding, const char *what, const char *reason)
 {
-    return !binding->bound && !binding->given_up;
+    uint64_t now = weir_clock_ns();
+    if (now < thread->quiet_until_ns) {
+        thread->unsaid_count++;
+        return;
+    }
+    thread->quiet_until_ns = now + SAY_EVERY_NS;
+    weir_log_warning("%s: %s the stream from %s: %s", binding->actor->name, what, weir_stream_peer(binding->stream),
+                     reason);
+}
+
+/* ---- strangers */
+
+/* 0: no more. */
+static void set_time(struct weir_thread *thread, struct binding *binding, uint64_t until_ns)
+{
+    thread->stranger_count += (until_ns != 0) - (binding->until_ns != 0);
+    binding->until_ns = until_ns;
 }
 
 /* From now on nothing of this stream reaches the core. */
 static void give_up(struct weir_thread *thread, struct binding *binding)
 {
-    if (stranger(binding))
-        thread->silent_count--;
+    set_time(thread, binding, 0);
     if (binding->bound && binding->actor->streams[binding->peer] == binding->stream)
         binding->actor->streams[binding->peer] = NULL;
     binding->bound = false;
@@ -74,7 +92,7 @@ void weir_thread_close(struct weir_actor *actor, uint32_t peer, const char *reas
     if (!stream)
         return;
     if (reason[0])
-        weir_log_warning("%s: closing the stream from %s: %s", actor->name, weir_stream_peer(stream), reason);
+        say(actor->thread, weir_stream_user(stream), "closing", reason);
     give_up(actor->thread, weir_stream_user(stream));
     weir_stream_close(stream, reason);
 }
@@ -102,18 +120,6 @@ void weir_thread_send(struct weir_actor *actor, struct weir_action *action)
     free(header);
 }
 
-static void on_accepted(struct weir_thread *thread, const struct weir_transport_event *event)
-{
-    struct weir_actor *actor = thread->accepts[event->channel];
-    struct binding *binding = bind_stream(thread, event->stream, actor);
-    binding->silent_until_ns = weir_clock_ns() + SILENT_NS;
-    thread->silent_count++;
-    if (actor && thread->silent_count <= SILENT_MAX)
-        return;
-    give_up(thread, binding);
-    weir_stream_close(event->stream, "too many streams that say nothing");
-}
-
 static void step_closed(struct weir_actor *actor, uint32_t peer, const char *reason)
 {
     struct weir_event out = {.kind = WEIR_ON_CLOSED, .peer = peer, .text = reason[0] ? reason : "connection closed"};
@@ -126,17 +132,41 @@ static void break_off(struct weir_thread *thread, struct binding *binding, const
     struct weir_actor *actor = binding->actor;
     bool bound = binding->bound;
     uint32_t peer = binding->peer;
-    weir_log_warning("%s: closing the stream from %s: %s", actor->name, weir_stream_peer(binding->stream), reason);
+    say(thread, binding, "closing", reason);
     give_up(thread, binding);
     weir_stream_close(binding->stream, reason);
     if (bound)
         step_closed(actor, peer, reason);
 }
 
+/* Room for a newcomer is made by who was there longest: a member says its Hello at once, so it gets through even while
+ * others open streams and say nothing. */
+static void break_off_oldest(struct weir_thread *thread)
+{
+    struct binding *oldest = NULL;
+    for (struct binding *binding = thread->bindings; binding; binding = binding->next)
+        if (binding->until_ns)
+            oldest = binding;
+    break_off(thread, oldest, "there are too many streams that say no Hello");
+}
+
+static void on_accepted(struct weir_thread *thread, const struct weir_transport_event *event)
+{
+    struct weir_actor *actor = thread->accepts[event->channel];
+    struct binding *binding = bind_stream(thread, event->stream, actor);
+    if (!actor) {
+        give_up(thread, binding);
+        weir_stream_close(event->stream, "not served yet");
+        return;
+    }
+    if (thread->stranger_count == STRANGERS_MAX)
+        break_off_oldest(thread);
+    set_time(thread, binding, weir_clock_ns() + SILENT_NS);
+}
+
 static void refuse(struct weir_thread *thread, struct binding *binding, const char *reason)
 {
-    weir_log_warning("%s: refused the stream from %s: %s", binding->actor->name, weir_stream_peer(binding->stream),
-                     reason);
+    say(thread, binding, "refused", reason);
     struct weir_message_body body = {.type = WEIR_REFUSED, .refused = {.reason = reason}};
     uint8_t *header;
     size_t bytes = weir_wire_encode(&body, 0, &header);
@@ -145,6 +175,7 @@ static void refuse(struct weir_thread *thread, struct binding *binding, const ch
     free(header);
     give_up(thread, binding);
     weir_stream_finish(binding->stream);
+    set_time(thread, binding, weir_clock_ns() + REFUSED_NS);
 }
 
 /* A stranger's first message. True if it is a peer's Hello: then the stream is bound to it. */
@@ -167,7 +198,7 @@ static bool admit(struct weir_thread *thread, struct binding *binding, const str
         weir_stream_close(old, "replaced by a newer stream");
         step_closed(actor, peer, "replaced by a newer stream");
     }
-    thread->silent_count--;
+    set_time(thread, binding, 0);
     binding->bound = true;
     binding->peer = peer;
     actor->streams[peer] = binding->stream;
@@ -252,18 +283,32 @@ void weir_thread_transport_event(struct weir_thread *thread, struct weir_transpo
     }
 }
 
-uint64_t weir_thread_silent_deadline(struct weir_thread *thread)
+/* Says how many lines were left out; returns when to look again. */
+static uint64_t say_rest(struct weir_thread *thread, uint64_t now_ns)
 {
-    uint64_t first = UINT64_MAX, now = thread->silent_count ? weir_clock_ns() : 0;
-    for (struct binding *binding = thread->silent_count ? thread->bindings : NULL; binding; binding = binding->next) {
-        if (!stranger(binding))
-            continue;
-        if (binding->silent_until_ns <= now)
-            break_off(thread, binding, "it said nothing for 10 s");
-        else if (binding->silent_until_ns < first)
-            first = binding->silent_until_ns;
+    if (thread->unsaid_count && now_ns >= thread->quiet_until_ns) {
+        weir_log_warning("%s: and %u more streams were refused or closed", thread->name, thread->unsaid_count);
+        thread->unsaid_count = 0;
+        thread->quiet_until_ns = now_ns + SAY_EVERY_NS;
     }
-    return first;
+    return thread->unsaid_count ? thread->quiet_until_ns : UINT64_MAX;
+}
+
+uint64_t weir_thread_stranger_deadline(struct weir_thread *thread)
+{
+    if (!thread->stranger_count && !thread->unsaid_count)
+        return UINT64_MAX;
+    uint64_t now = weir_clock_ns(), first = UINT64_MAX;
+    for (struct binding *binding = thread->stranger_count ? thread->bindings : NULL; binding; binding = binding->next) {
+        if (!binding->until_ns)
+            continue;
+        if (binding->until_ns <= now)
+            break_off(thread, binding, binding->given_up ? "it did not take its refusal" : "it said nothing for 10 s");
+        else if (binding->until_ns < first)
+            first = binding->until_ns;
+    }
+    uint64_t rest = say_rest(thread, now);
+    return rest < first ? rest : first;
 }
 
 void weir_thread_close_all(struct weir_thread *thread)

@@ -12,13 +12,13 @@
 
 /* What a stream is to this thread: its user pointer. */
 struct binding {
-    struct binding *next, **link; /* in thread->bindings */
+    struct binding *next, **link; /* in thread->bindings, the newest first */
     struct weir_stream *stream;
     struct weir_actor *actor;
-    bool bound; /* to a peer: else it has said nothing yet, or was given up */
-    bool given_up;
+    bool bound;    /* to a peer: else it has said nothing yet, or was given up */
+    bool given_up; /* nothing of it reaches the core any more */
     uint32_t peer;
-    uint64_t silent_until_ns; /* not bound: closed then */
+    uint64_t until_ns; /* a stranger: closed then, for it said nothing, or does not take its refusal; 0: is none */
 };
 
 struct weir_thread {
@@ -31,8 +31,10 @@ struct weir_thread {
     uint32_t actor_count;
     struct weir_actor *accepts[WEIR_CHANNELS_MAX];
     struct binding *bindings;
-    uint32_t silent_count; /* accepted streams that have said nothing yet */
-    uint64_t look_at_ns;   /* for waits that last */
+    uint32_t stranger_count; /* accepted streams that are no peer's yet, or were refused and have not ended */
+    uint64_t quiet_until_ns; /* lines about closed streams: one now and then */
+    uint32_t unsaid_count;   /* such lines that were left out since */
+    uint64_t look_at_ns;     /* for waits that last */
 };
 
 void weir_thread_step(struct weir_actor *actor, struct weir_event *event);
@@ -41,8 +43,9 @@ void weir_thread_connect(struct weir_actor *actor, uint32_t peer);
 void weir_thread_close(struct weir_actor *actor, uint32_t peer, const char *reason);
 void weir_thread_send(struct weir_actor *actor, struct weir_action *action);
 void weir_thread_transport_event(struct weir_thread *thread, struct weir_transport_event *event);
-/* When the first stream that has said nothing must be closed; those whose time is over are closed. */
-uint64_t weir_thread_silent_deadline(struct weir_thread *thread);
+/* Closes strangers whose time is over, and says how many lines about streams were left out. Returns when to call again.
+ */
+uint64_t weir_thread_stranger_deadline(struct weir_thread *thread);
 /* Closes all streams and waits until they are over. */
 void weir_thread_close_all(struct weir_thread *thread);
 

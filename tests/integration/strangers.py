@@ -30,16 +30,79 @@ def is_listening(port):
     return False
 
 
-class Silent:
-    """Many connections that are opened and say nothing, or no more than a greeting."""
+def frame(kind, flags, stream, content):
+    """An HTTP/2 frame."""
+    return (len(content).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + content)
 
-    def __init__(self, port, count=64):
-        self.sockets = []
+
+def open_stream(stream, method):
+    """The frame that opens a gRPC call; its header fields are literals, without compression."""
+    fields = {":method": "POST", ":scheme": "http", ":path": method, ":authority": "x",
+              "content-type": "application/grpc", "te": "trailers"}
+    block = b"".join(b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+                     for name, value in fields.items())
+    return frame(1, 4, stream, block)
+
+
+def foreign_hello():
+    """A message: the Hello of a worker of another job, who is refused with a long reason."""
+    canonical = b'{"a":1}\n' * 50
+    fields = (b"\x08\x03" + b"\x10\x07" + b"\x18\x01" + b"\x32\x3c" + b"x" * 60
+              + b"\x4a" + bytes([len(canonical) & 127 | 128, len(canonical) >> 7]) + canonical)
+    body = b"\x0a" + bytes([len(fields) & 127 | 128, len(fields) >> 7]) + fields
+    return b"\0" + len(body).to_bytes(4, "big") + body
+
+
+def is_over(connection):
+    """Whether the other side has closed; what it said is dropped."""
+    try:
+        while connection.recv(4096):
+            pass
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+class Silent:
+    """Many connections that say nothing: bare ones, some that greet, and some that open a call."""
+
+    def __init__(self, port, count=240):
+        self.sockets, self.callers = [], set()
         for number in range(count):
             connection = socket.create_connection(("127.0.0.1", port), 5)
             self.sockets.append(connection)
-            if number % 2:
+            if number % 3 > 0:
                 connection.sendall(HTTP2_PREFACE + SETTINGS)
+            if number % 3 == 2:  # control and a lane: one of them is served at this port
+                connection.sendall(open_stream(1, methods()[0]) + open_stream(3, methods()[1]))
+                self.callers.add(connection.getsockname()[1])
+            connection.setblocking(False)
+
+    def left(self):
+        """How many of the connections without a call the other side has not closed."""
+        return sum(not is_over(connection) for number, connection in enumerate(self.sockets) if number % 3 != 2)
+
+    def close(self):
+        for connection in self.sockets:
+            connection.close()
+
+
+class Deaf:
+    """Connections with many calls each, whose Hello is refused and who never let the refusal through: their window for
+    answers is 0."""
+
+    def __init__(self, port, count=100, calls=60):
+        self.sockets = []
+        hello = foreign_hello()
+        for _ in range(count):
+            connection = socket.create_connection(("127.0.0.1", port), 5)
+            self.sockets.append(connection)
+            connection.sendall(HTTP2_PREFACE + frame(4, 0, 0, b"\0\4" + bytes(4)))
+            connection.sendall(b"".join(open_stream(2 * call + 1, methods()[call % 2])
+                                        + frame(0, 0, 2 * call + 1, hello) for call in range(calls)))
+            connection.setblocking(False)
 
     def close(self):
         for connection in self.sockets:

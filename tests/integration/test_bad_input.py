@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import re
 
 import strangers
 from case import ClusterCase, harness, jobs, unittest
@@ -118,8 +119,9 @@ class Network(ClusterCase):
 
     growth_bytes = 64 << 20 if not harness.SANITIZED else 1 << 30  # a sanitizer keeps what is freed for a while
 
-    def attack(self, attacker, epochs=100):
-        """The attack takes less time than the job, so that the job has to live with all of it."""
+    def attack(self, attacker, epochs=100, check=None):
+        """The attack takes less time than the job, so that the job has to live with all of it. `check` gets the
+        processes that were attacked, while the job still runs."""
         job = self.job({"replicas": 2, "fit.epochs": epochs // 10 if harness.SANITIZED else epochs})
         expected = harness.run_job(job, guard_s=3 * harness.GUARD_S)
         self.assert_done(expected)
@@ -131,7 +133,11 @@ class Network(ClusterCase):
             self.assertGreaterEqual(len(served), 2, cluster.told())
             for port in served:
                 attacker(port)
+            if check:
+                check([process for name, process in cluster.processes.items() if not name.startswith("worker")])
             for name, process in cluster.processes.items():
+                lines = [line for line in process.stderr().split("\n") if " warning: " in line]
+                self.assertLess(len(lines), 100, "the log was filled")
                 self.assertIsNone(process.exit(), f"ended during the attack\n{process.told()}")
                 growth = process.memory_bytes("VmHWM") - before[name]
                 self.assertLessEqual(growth, self.growth_bytes, f"{name} grew by {growth >> 20} MiB")
@@ -146,12 +152,51 @@ class Network(ClusterCase):
 
     @unittest.skipIf(harness.SANITIZED, "a sanitizer's memory tells nothing")
     def test_a_message_of_a_gib_is_refused(self):
-        self.attack(strangers.send_huge_message, epochs=800)
+        answers = []
+        self.attack(lambda port: answers.extend(strangers.send_huge_message(port)), epochs=800)
+        # Each port serves one of the two methods; the other ends at once.
+        self.assertEqual(sorted(code.name for code in answers),
+                         ["RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED", "UNIMPLEMENTED"])
 
-    def test_silent_clients_do_no_harm(self):
+    def closed_streams(self, process):
+        """How many streams the process says to have closed or refused."""
+        text = process.stderr()
+        return (len(re.findall(r"(?:closing|refused) the stream from ipv4:127\.0\.0\.1:\d+: ", text))
+                + sum(int(count) for count in re.findall(r"and (\d+) more streams were refused or closed", text)))
+
+    def test_silent_clients_are_closed_by_name(self):
+        """Who opens a call and says nothing has 10 s; of more than 64 of them at one time, the oldest are closed."""
         crowds = []
+
+        def check(processes):
+            for crowd, process in zip(crowds, processes):
+                harness.wait_until(lambda crowd=crowd: crowd.left() == 0, "silent connections to be closed")
+                harness.wait_until(lambda crowd=crowd, process=process:
+                                   self.closed_streams(process) >= len(crowd.callers),
+                                   "silent calls to be closed", evidence=process.told)
+                text = process.stderr()
+                for reason in ("said nothing for 10 s", "too many streams that say no Hello"):
+                    named = re.findall(rf"the stream from ipv4:127\.0\.0\.1:(\d+): .*{reason}", text)
+                    self.assertTrue(named, f"\"{reason}\" is not said\n{text}")
+                    self.assertLessEqual({int(port) for port in named}, crowd.callers)
+
         try:
-            self.attack(lambda port: crowds.append(strangers.Silent(port)))
+            self.attack(lambda port: crowds.append(strangers.Silent(port)), epochs=400, check=check)
+        finally:
+            for crowd in crowds:
+                crowd.close()
+
+    def test_clients_that_let_no_answer_through_do_no_harm(self):
+        """6,000 calls at each port; half of them are refused for their Hello, never take that, and so are closed."""
+        crowds = []
+
+        def check(processes):
+            for process in processes:
+                harness.wait_until(lambda process=process: self.closed_streams(process) >= 2 * 3000,
+                                   "the calls to be refused, and then closed", evidence=process.told)
+
+        try:
+            self.attack(lambda port: crowds.append(strangers.Deaf(port)), epochs=120, check=check)
         finally:
             for crowd in crowds:
                 crowd.close()
