@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 #define ERASE "\r\x1b[K" /* to the line's start, and clear it */
 #define WIDTH_UNKNOWN 80
@@ -65,14 +66,6 @@ void weir_live_fit(char *text, size_t width)
         text[field_end > 0 ? field_end : at] = '\0';
 }
 
-/* What comes from elsewhere must not steer the terminal. */
-static void make_printable(char *text, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (((unsigned char)text[i] < 0x20 && text[i] != '\t') || text[i] == 0x7f)
-            text[i] = '?';
-}
-
 /* The live line as it stands in `text`, over what is there. Needs the lock. */
 static void draw(struct weir_live *live)
 {
@@ -96,7 +89,7 @@ static void relay(struct weir_live *live, char kind, const char *text, size_t co
     char frame[WEIR_LIVE_BYTES + 8];
     int bytes = snprintf(frame, sizeof frame, "%c%c%.*s", WEIR_LIVE_FRAME, kind,
                          (int)(count < WEIR_LIVE_BYTES - 1 ? count : WEIR_LIVE_BYTES - 1), text);
-    make_printable(frame + 1, (size_t)bytes - 1);
+    weir_text_disarm(frame + 1, (size_t)bytes - 1);
     frame[bytes] = '\n';
     write_all(live->fd, frame, (size_t)bytes + 1); /* less than PIPE_BUF: it does not mix with other threads' lines */
 }
@@ -110,7 +103,7 @@ void weir_live_set(struct weir_live *live, const char *text)
         if (!*text)
             erase(live);
         snprintf(live->text, sizeof live->text, "%s", text);
-        make_printable(live->text, strlen(live->text));
+        weir_text_disarm(live->text, strlen(live->text));
         draw(live);
     }
     pthread_mutex_unlock(&live->lock);
@@ -134,7 +127,7 @@ static void print(struct weir_live *live, const char *text, size_t count)
 {
     char *line = weir_alloc(count + 1, 1, "a line for the terminal");
     memcpy(line, text, count);
-    make_printable(line, count);
+    weir_text_disarm(line, count);
     line[count] = '\n';
     erase(live);
     write_all(live->fd, line, count + 1);

@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 #define LINE_BYTES 4096
 
 static struct {
@@ -95,6 +97,7 @@ void weir_log(enum weir_log_level level, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    weir_text_disarm(text, strlen(text)); /* peers' words are in it: they must not look like lines of ours */
     size_t length = format_line(line, level, text);
     if (settings.before)
         settings.before();

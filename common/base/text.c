@@ -41,6 +41,17 @@ void weir_text_add_args(struct weir_text *text, const char *format, va_list args
     va_end(again);
 }
 
+void weir_text_disarm(char *text, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        unsigned char byte = (unsigned char)text[i], next = i + 1 < count ? (unsigned char)text[i + 1] : 0;
+        if (byte == 0xc2 && next >= 0x80 && next < 0xa0)
+            text[i] = text[i + 1] = '?';
+        else if (byte < 0x20 || byte == 0x7f)
+            text[i] = '?';
+    }
+}
+
 void weir_text_add(struct weir_text *text, const char *format, ...)
 {
     va_list args;

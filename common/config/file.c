@@ -1,17 +1,16 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "config/job.h"
 
 #define FIRST_BYTES ((size_t)64 << 10)
 
-/* Reads up to limit + 1 bytes, so that "too large" shows without asking how large: a pipe has no size. */
+/* Reads up to limit + 1 bytes, so that "too large" shows even if the file grows meanwhile. */
 static char *read_all(int fd, size_t limit, size_t *bytes, const char **why)
 {
     size_t room = FIRST_BYTES, at = 0;
@@ -44,19 +43,11 @@ static char *read_all(int fd, size_t limit, size_t *bytes, const char **why)
 
 char *weir_file_read(const char *path, size_t limit, size_t *bytes, const char **why)
 {
-    struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &status) != 0) {
-        *why = strerror(errno);
-        if (fd >= 0)
-            close(fd);
+    uint64_t on_disk;
+    int fd = weir_file_open(path, &on_disk, why);
+    if (fd < 0)
         return NULL;
-    }
-    char *text = NULL;
-    if (S_ISDIR(status.st_mode))
-        *why = "it is a folder";
-    else
-        text = read_all(fd, limit, bytes, why);
+    char *text = read_all(fd, limit, bytes, why);
     close(fd);
     if (text && (*bytes == 0 || *bytes > limit)) {
         *why = *bytes == 0                   ? "it is empty"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "config/tree.h"
 
 #define NAME_BYTES 256
@@ -37,14 +38,6 @@ static void line_and_column(const struct weir_report *report, size_t offset, siz
     }
 }
 
-/* Keys and values come from outside and go to a terminal: nothing in them may act there. */
-static void disarm(char *line)
-{
-    for (unsigned char *c = (unsigned char *)line; *c; c++)
-        if (*c < 0x20 || *c == 0x7f || (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0))
-            *c = '?';
-}
-
 static struct weir_report_entry *new_entry(struct weir_report *report, size_t offset)
 {
     if (report->count == WEIR_REPORT_MAX) {
@@ -74,7 +67,7 @@ static void add(struct weir_report *report, size_t offset, const char *flag, con
         line_and_column(report, offset, &line, &column);
         snprintf(entry->line, sizeof entry->line, "%s:%zu:%zu: %s%s%s", report->path, line, column, name, colon, text);
     }
-    disarm(entry->line);
+    weir_text_disarm(entry->line, strlen(entry->line));
 }
 
 void weir_report_offset(struct weir_report *report, size_t offset, const char *format, ...)

@@ -1,14 +1,13 @@
 #include "storage/safetensors.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "storage/safetensors_header.h"
 
@@ -45,24 +44,15 @@ static bool read_at(struct weir_safetensors *file, uint64_t at, void *bytes, siz
     return true;
 }
 
-/* Opens without waiting, also if the path is a pipe, and tells the size. */
-static bool open_regular(struct weir_safetensors *file, uint64_t *bytes, struct weir_error *err)
-{
-    struct stat status;
-    file->fd = open(file->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (file->fd < 0 || fstat(file->fd, &status) != 0)
-        return fail(file, err);
-    if (!S_ISREG(status.st_mode))
-        return weir_error_set(err, "cannot read %s: it is no regular file; name a safetensors file", file->path);
-    *bytes = (uint64_t)status.st_size;
-    return true;
-}
-
 static bool read_header(struct weir_safetensors *file, struct weir_error *err)
 {
     uint64_t file_bytes = 0, count = 0;
     unsigned char length[LENGTH_BYTES];
-    if (!open_regular(file, &file_bytes, err) || !read_at(file, 0, length, sizeof length, err))
+    const char *why;
+    file->fd = weir_file_open(file->path, &file_bytes, &why);
+    if (file->fd < 0)
+        return weir_error_set(err, "cannot read %s: %s; check the path and who may read it", file->path, why);
+    if (!read_at(file, 0, length, sizeof length, err))
         return false;
     for (size_t i = 0; i < LENGTH_BYTES; i++)
         count |= (uint64_t)length[i] << 8 * i;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "transport/grpc_internal.h"
 
 /* Frame.closing of proto/weir.proto: field 16, length-delimited. A client has no other way to say why it ends a
@@ -111,13 +112,12 @@ void weir_grpc_message_free(struct weir_message *message)
     free(received);
 }
 
-/* Peers' texts reach logs and terminals: printable bytes only (UTF-8's included). */
 static void copy_text(char *out, size_t room, const uint8_t *text, size_t bytes)
 {
     if (bytes >= room)
         bytes = room - 1;
-    for (size_t i = 0; i < bytes; i++)
-        out[i] = text[i] < ' ' || text[i] == 0x7f ? '?' : (char)text[i];
+    memcpy(out, text, bytes);
+    weir_text_disarm(out, bytes);
     out[bytes] = 0;
 }
 

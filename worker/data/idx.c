@@ -1,13 +1,13 @@
 #include "data/idx.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
+
+#include "base/file.h"
 
 #define MAGIC_BYTES 4
 #define READ_BYTES ((uint64_t)64 << 20) /* of one gzread, whose count is an int */
@@ -47,32 +47,16 @@ struct reader {
     const char *path;
 };
 
-/* Regular files only: anything else could block or never end. */
-static bool check_file(struct reader *reader, int fd, struct weir_error *err)
-{
-    struct stat info;
-    if (fstat(fd, &info) != 0)
-        return weir_error_set(err, "%s: %s", reader->path, strerror(errno));
-    if (S_ISDIR(info.st_mode))
-        return weir_error_set(err, "%s: is a folder; name the IDX file in it", reader->path);
-    if (!S_ISREG(info.st_mode))
-        return weir_error_set(err, "%s: is not a regular file; copy the data into one", reader->path);
-    if (info.st_size == 0)
-        return weir_error_set(err, "%s: is empty; fetch it again", reader->path);
-    reader->file_bytes = (uint64_t)info.st_size;
-    return true;
-}
-
 static bool open_reader(struct reader *reader, const char *path, struct weir_error *err)
 {
     *reader = (struct reader){.path = path};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold us up */
+    const char *why;
+    int fd = weir_file_open(path, &reader->file_bytes, &why);
     if (fd < 0)
-        return weir_error_set(err, "%s: can't be opened: %s; correct the path in the job, or give --data DIR", path,
-                              strerror(errno));
-    if (!check_file(reader, fd, err)) {
+        return weir_error_set(err, "%s: can't be opened: %s; correct the path in the job, or give --data DIR", path, why);
+    if (reader->file_bytes == 0) {
         close(fd);
-        return false;
+        return weir_error_set(err, "%s: is empty; fetch it again", path);
     }
     reader->gz = gzdopen(fd, "rb");
     if (!reader->gz) {

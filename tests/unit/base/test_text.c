@@ -48,12 +48,25 @@ static void bytes_may_be_zero(void **state)
     free(text.bytes);
 }
 
+static void control_characters_of_others_do_nothing(void **state)
+{
+    (void)state;
+    char text[] = "a\x1b[31mb\nc\x7f\xc2\x9b"
+                  "d\xc3\xa9\xc2\xa0\te\xc2";
+    weir_text_disarm(text, sizeof text - 1);
+    assert_string_equal(text, "a?[31mb?c???d\xc3\xa9\xc2\xa0?e\xc2");
+    char part[] = "\xc2\x9b";
+    weir_text_disarm(part, 1);
+    assert_string_equal(part, "\xc2\x9b");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_text_has_no_memory),
         cmocka_unit_test(a_text_is_whole_and_ends_with_a_zero_byte_however_it_grows),
         cmocka_unit_test(bytes_may_be_zero),
+        cmocka_unit_test(control_characters_of_others_do_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

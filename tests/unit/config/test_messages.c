@@ -194,16 +194,20 @@ static void files_that_cannot_be_a_job_are_refused(void **state)
     (void)state;
     assert_file_refused("none.json", "none.json: can't read the job file: No such file or directory\n");
     assert_file_refused("/tmp", "/tmp: can't read the job file: it is a folder\n");
-    assert_file_refused("/dev/zero", "/dev/zero: can't read the job file: it is larger than 1 MiB\n");
+    assert_file_refused("/dev/zero", "/dev/zero: can't read the job file: it is no regular file\n");
+    assert_int_equal(mkfifo("pipe.json", 0600), 0); /* opened plainly, it would wait for a writer */
+    assert_file_refused("pipe.json", "pipe.json: can't read the job file: it is no regular file\n");
     write_text("empty.json", "");
     assert_file_refused("empty.json", "empty.json: can't read the job file: it is empty\n");
     write_bytes("nul.json", "{\"a\0\":1}", 9);
     assert_file_refused("nul.json", "nul.json:1:3: not JSON: control character 0x0 near '\"a'\n");
     write_text("utf.json", "{\"a\xff\":1}");
     assert_file_refused("utf.json", "utf.json:1:3: not JSON: unable to decode byte 0xff near '\"a'\n");
-    char *large = malloc(1 << 20);
-    memset(large, ' ', 1 << 20);
+    char *large = malloc((1 << 20) + 1);
+    memset(large, ' ', (1 << 20) + 1);
     memcpy(large, "{}", 2);
+    write_bytes("large.json", large, (1 << 20) + 1);
+    assert_file_refused("large.json", "large.json: can't read the job file: it is larger than 1 MiB\n");
     write_bytes("limit.json", large, 1 << 20);
     assert_file_refused("limit.json", "limit.json:1:1: model: required, but missing\n"
                                       "limit.json:1:1: data.train: required, but missing\n"
@@ -220,6 +224,11 @@ static void a_model_file_is_checked_too(void **state)
     assert_refused(job, NULL,
                    "job.json:1:11: model: can't read m.json: No such file or directory\n"
                    "job.json:3:37: seed: must be an integer from 0 to 9223372036854775807, not -1\n");
+    assert_int_equal(mkfifo("m.json", 0600), 0);
+    assert_refused(job, NULL,
+                   "job.json:1:11: model: can't read m.json: it is no regular file\n"
+                   "job.json:3:37: seed: must be an integer from 0 to 9223372036854775807, not -1\n");
+    assert_int_equal(unlink("m.json"), 0);
     write_text("m.json", "{\"class_name\": \"Sequential\",\n\"config\": {");
     assert_refused(job, NULL,
                    "job.json:3:37: seed: must be an integer from 0 to 9223372036854775807, not -1\n"

@@ -177,7 +177,7 @@ static void names_and_values_cannot_act_on_the_terminal(void **state)
     char shown[80];
     weir_report_value(&report, root->first, "not %s", weir_show(root->first->value, shown, sizeof shown));
     weir_report_close(&report, &problems);
-    assert_lines(&problems, "t:1:16: ?[31m: not \"?\x9b?\"\n");
+    assert_lines(&problems, "t:1:16: ?[31m: not \"???\"\n");
     weir_problems_free(&problems);
     weir_node_free(root);
 }

@@ -252,13 +252,13 @@ static void what_is_no_file_is_refused(void **state)
     (void)state;
     char path[128];
     assert_refused(temp_files_write(&files, "empty", "", 0), "is empty");
-    assert_refused(files.folder, "is a folder");
+    assert_refused(files.folder, "it is a folder");
     snprintf(path, sizeof path, "%s/absent", files.folder);
     assert_refused(path, "No such file");
     snprintf(path, sizeof path, "%s/fifo", files.folder);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_refused(path, "not a regular file");
-    assert_refused("/dev/zero", "not a regular file");
+    assert_refused(path, "it is no regular file");
+    assert_refused("/dev/zero", "it is no regular file");
     assert_refused(temp_files_gzip(&files, "nothing", "", 0), "too short");
 }
 
