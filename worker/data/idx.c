@@ -53,7 +53,8 @@ static bool open_reader(struct reader *reader, const char *path, struct weir_err
     const char *why;
     int fd = weir_file_open(path, &reader->file_bytes, &why);
     if (fd < 0)
-        return weir_error_set(err, "%s: can't be opened: %s; correct the path in the job, or give --data DIR", path, why);
+        return weir_error_set(err, "%s: can't be opened: %s; correct the path in the job, or give --data DIR", path,
+                              why);
     if (reader->file_bytes == 0) {
         close(fd);
         return weir_error_set(err, "%s: is empty; fetch it again", path);
