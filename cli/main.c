@@ -1,8 +1,11 @@
 /* The program `weir`: finds the command and hands over to it. */
+#include <fcntl.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "cli/commands.h"
@@ -63,8 +66,22 @@ static int carry_out(const struct weir_options *options)
     return WEIR_EXIT_WRONG_USE;
 }
 
+/* A job must not die because nobody reads its progress any more, and what is opened later must not become the standard
+ * output of a process that was started without one. */
+static void secure_standard_files(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR); /* gets the lowest number that is free */
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    secure_standard_files();
     argv = weir_title_init(argc, argv);
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
         return print_and_free(weir_options_overview());

@@ -41,6 +41,9 @@ struct local_cluster {
 /* The terminal that all roles share; the log calls back without a context. */
 static struct weir_live terminal;
 
+/* The chief's result, or a part of it, could not be written: the errno. */
+static int result_lost;
+
 static void hide_live_line(void)
 {
     weir_live_hide(&terminal);
@@ -61,8 +64,11 @@ static void pass_on_output(void *context, size_t child, const char *bytes, size_
         ssize_t written = write(child == CHIEF ? STDOUT_FILENO : STDERR_FILENO, bytes, count);
         if (written < 0 && errno == EINTR)
             continue;
-        if (written <= 0)
-            break; /* nobody wants it any more; the job goes on */
+        if (written <= 0) { /* the job goes on, but what it made is not where it should be */
+            if (child == CHIEF)
+                result_lost = errno;
+            break;
+        }
         bytes += written;
         count -= (size_t)written;
     }
@@ -195,8 +201,10 @@ static int verdict(const struct local_cluster *cluster, unsigned interrupted)
     bool all_done = true;
     for (size_t i = 0; i < cluster->count; i++)
         all_done = all_done && !failed(&cluster->ends[i]);
+    if (all_done && result_lost)
+        weir_log_error("the result could not be written to standard output: %s", strerror(result_lost));
     if (all_done)
-        return WEIR_EXIT_DONE;
+        return result_lost ? WEIR_EXIT_FAILED : WEIR_EXIT_DONE;
     if (!interrupted)
         blame(cluster);
     int chief = cluster->ends[CHIEF].signal ? WEIR_EXIT_FAILED : cluster->ends[CHIEF].status;
