@@ -20,6 +20,7 @@
 #include "runtime/process.h"
 
 #define HANDSHAKE_MS 10000
+#define LEAVE_S 1 /* for the end of threads, after a failure */
 #define SERVER_MEMORY_BYTES ((uint64_t)32 << 20)
 
 /* ---- who is who */
@@ -259,6 +260,25 @@ static void close_loop(struct weir_process *process)
     uv_loop_close(&process->loop);
 }
 
+static void exit_failed(int number)
+{
+    (void)number;
+    _exit(WEIR_EXIT_FAILED);
+}
+
+/* All roles have said their last word. A compute step may still take minutes and can't be broken off, so where the job
+ * failed an orderly end gets a moment and no more; what is written is written, for neither the log nor the result is
+ * buffered. From here on nobody reads the loop, so signals are the system's again, and another Ctrl-C kills. */
+static void leave_soon(struct weir_process *process, bool failed)
+{
+    for (int i = 0; i < 2; i++)
+        uv_signal_stop(&process->signals[i]);
+    if (failed) {
+        signal(SIGALRM, exit_failed);
+        alarm(LEAVE_S);
+    }
+}
+
 /* Starts all agents and waits until all are done. Those that started are stopped and joined. */
 static bool run_agents(struct weir_process *process, struct weir_error *err)
 {
@@ -268,6 +288,7 @@ static bool run_agents(struct weir_process *process, struct weir_error *err)
         ok = process->agents[started]->start(process->agents[started]->self, err);
     if (ok)
         uv_run(&process->loop, UV_RUN_DEFAULT);
+    leave_soon(process, !ok || process->code != WEIR_EXIT_DONE);
     if (process->server)
         weir_server_stop(process->server); /* before its pollers go */
     for (size_t i = 0; i < started; i++)

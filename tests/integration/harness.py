@@ -114,6 +114,14 @@ def processes_of(session):
     return found
 
 
+def cpu_ticks(pid):
+    """Time on the processor, of user and system."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        fields = file.read().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+    return 0
+
+
 def shared_memory():
     return {name for name in os.listdir("/dev/shm") if "weir" in name}
 
@@ -171,6 +179,13 @@ class Process:
             if line.startswith(what + ":"):
                 return 1024 * int(line.split()[1])
         return 0
+
+    def wait_until_busy(self, guard_s=GUARD_S):
+        """Waits until the process and its children have computed for half a second from now on."""
+        def ticks():
+            return sum(cpu_ticks(pid) for pid, _ in processes_of(self.pid))
+        enough = ticks() + os.sysconf("SC_CLK_TCK") // 2
+        wait_until(lambda: ticks() > enough or self.exit() is not None, f"{self.name} to compute", guard_s, self.told)
 
     def told(self):
         return f"--- {self.name} ({' '.join(self.command)}), exit {self.exit()}\n{self.stderr()[-4000:]}"

@@ -30,6 +30,15 @@ def mlp(width=64, dropout=0.2):
         layer("Dense", name="logits", units=10, activation="linear"))
 
 
+def endless():
+    """Convolutions of which a step takes a minute or more, though they are small in memory."""
+    convolutions = [layer("Conv2D", name=f"convolution_{i}", filters=256, kernel_size=[9, 9], padding="same",
+                          activation="relu") for i in range(3)]
+    return sequential(layer("Reshape", name="reshape", target_shape=[28, 28, 1]), *convolutions,
+                      layer("GlobalMaxPooling2D", name="pooling"),
+                      layer("Dense", name="logits", units=10, activation="linear"))
+
+
 def mlp_parameters(width=64):
     return 784 * width + width + width * 10 + 10
 

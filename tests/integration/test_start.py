@@ -4,7 +4,7 @@ import os
 import signal
 import socket
 
-from case import ClusterCase, harness, unittest
+from case import ClusterCase, harness, jobs, unittest
 
 
 class Order(ClusterCase):
@@ -140,6 +140,47 @@ class Results(ClusterCase):
             cluster.wait_all()
             self.assertFalse([name for name in os.listdir(cluster.folder)
                               if name.startswith(("weights", "summary"))])
+
+
+class StopInAStep(ClusterCase):
+    """A step that takes longer than the guard time: nobody waits for its end."""
+
+    def slow(self):
+        return self.job({"fit.batch_size": 256, "replicas": 1}, jobs.endless())
+
+    def test_control_c_ends_a_run_of_one_process(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(signal=number), harness.Run(self.slow()) as run:
+                run.process.wait_for_line("computing")
+                run.process.wait_until_busy()
+                run.process.signal(number)
+                self.assertEqual(run.process.wait(), 1, run.process.told())
+                self.assertIn("told to stop", run.process.stderr())
+
+    def test_a_second_control_c_ends_it_at_once(self):
+        with harness.Run(self.slow()) as run:
+            run.process.wait_for_line("computing")
+            run.process.wait_until_busy()
+            for _ in range(2):
+                run.process.signal(signal.SIGINT)
+            self.assertIn(run.process.wait(), (1, -signal.SIGINT), run.process.told())
+
+    def test_control_c_ends_a_cluster(self):
+        with harness.Run(self.slow(), ps=1, workers=1) as run:
+            run.process.wait_for_line("computing")
+            run.process.wait_until_busy()
+            run.process.signal(signal.SIGINT)
+            self.assertEqual(run.process.wait(), 1, run.process.told())
+            self.assertNotIn("SIGKILL", run.process.stderr())
+
+    def test_a_worker_that_lost_its_chief_ends(self):
+        with harness.Cluster(self.slow(), ps=1, workers=1) as cluster:
+            cluster.start_all()
+            cluster.processes["worker/0"].wait_for_line("computing")
+            cluster.processes["worker/0"].wait_until_busy()
+            cluster.kill("chief/0")
+            self.assertEqual(cluster.processes["worker/0"].wait(), 1, cluster.told())
+            self.assert_names(cluster.stderr("worker/0"), cluster, "chief/0")
 
 
 class ExitCodes(ClusterCase):
