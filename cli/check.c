@@ -3,10 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "cli/agent.h"
 #include "cli/commands.h"
+#include "cli/start.h"
 #include "data/data.h"
 #include "model/model.h"
+#include "protocol/tree.h"
 
 #define SHAPE_BYTES 128
 
@@ -18,6 +21,7 @@ struct checked {
     struct weir_model *model;
     struct weir_dataset *train, *validation;
     struct weir_problems problems;
+    size_t job_problems; /* of these, such as the data has no part in */
 };
 
 static struct weir_dataset *open_data(struct checked *checked, const struct weir_data_config *config, const char *key)
@@ -52,19 +56,37 @@ static void check_steps(struct checked *checked)
         weir_problems_add(&checked->problems, "%s", err.text);
 }
 
-static void check_all(struct checked *checked, const struct weir_options *options)
+static void check_model(struct checked *checked, uint32_t workers)
 {
     struct weir_error err;
-    struct weir_job *job = &checked->job;
-    weir_cluster_parse(&checked->cluster, getenv("TF_CONFIG"), &checked->problems);
-    checked->job_ok = weir_job_load(job, options->argument, options->overrides, options->override_count,
-                                    options->data_dir, &checked->problems);
-    if (!checked->job_ok)
-        return;
-    checked->model =
-        weir_model_parse(job->model_json, job->model_bytes, job->model_path ? job->model_path : job->path, &err);
+    const struct weir_job *job = &checked->job;
+    const struct weir_variable *variables;
+    const char *path = job->model_path ? job->model_path : job->path;
+    uint32_t replicas = job->replicas ? job->replicas : workers;
+    checked->model = weir_model_parse(job->model_json, job->model_bytes, path, &err);
     if (!checked->model)
         weir_problems_add(&checked->problems, "%s", err.text);
+    else if (weir_model_variables(checked->model, &variables) == 0)
+        weir_problems_add(&checked->problems, WEIR_NOTHING_TO_TRAIN, path);
+    if (replicas > WEIR_REPLICAS_MAX)
+        weir_problems_add(&checked->problems, WEIR_TOO_MANY_REPLICAS, job->path, replicas, WEIR_REPLICAS_MAX);
+}
+
+/* `workers`: 0, as TF_CONFIG says. */
+static void check_all(struct checked *checked, const struct weir_options *options, uint32_t workers)
+{
+    struct weir_job *job = &checked->job;
+    if (!workers) {
+        weir_cluster_parse(&checked->cluster, getenv("TF_CONFIG"), &checked->problems);
+        workers = (uint32_t)weir_cluster_count(&checked->cluster, WEIR_WORKER);
+    }
+    checked->job_ok = weir_job_load(job, options->argument, options->overrides, options->override_count,
+                                    options->data_dir, &checked->problems);
+    if (checked->job_ok)
+        check_model(checked, workers);
+    checked->job_problems = checked->problems.count;
+    if (!checked->job_ok)
+        return;
     checked->train = open_data(checked, &job->train, "data.train");
     checked->validation = open_data(checked, &job->validation, "data.validation");
     check_fit(checked, checked->train, "data.train");
@@ -164,7 +186,7 @@ static void print_json(const struct checked *checked)
 int weir_check_command(const struct weir_options *options)
 {
     struct checked checked = {0};
-    check_all(&checked, options);
+    check_all(&checked, options, 0);
     bool ok = checked.problems.count == 0;
     if (options->json)
         print_json(&checked);
@@ -175,4 +197,19 @@ int weir_check_command(const struct weir_options *options)
         print_job(&checked);
     free_checked(&checked);
     return ok && fflush(stdout) == 0 ? WEIR_EXIT_DONE : WEIR_EXIT_FAILED;
+}
+
+int weir_check_before_run(const struct weir_options *options, uint32_t *lease_ms)
+{
+    struct checked checked = {0};
+    check_all(&checked, options, options->workers);
+    size_t all = checked.problems.count;
+    for (size_t i = 0; i < all; i++)
+        fprintf(stderr, "weir: %s\n", checked.problems.lines[i]);
+    if (checked.job_ok)
+        weir_log_setup((enum weir_log_level)checked.job.log_level, checked.job.log_json, "run");
+    *lease_ms = checked.job.lease_ms;
+    int status = checked.job_problems ? WEIR_EXIT_WRONG_USE : all ? WEIR_EXIT_FAILED : WEIR_EXIT_DONE;
+    free_checked(&checked);
+    return status;
 }

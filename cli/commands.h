@@ -17,4 +17,9 @@ int weir_run_command(const struct weir_options *options);
 /* Reads the job, TF_CONFIG, the model and the data as a run would, and prints what is wrong with them on stdout. */
 int weir_check_command(const struct weir_options *options);
 
+/* The same for the command run, whose cluster is no matter of TF_CONFIG: says on stderr what is wrong, and sets up the
+ * log as the job wants it. Returns the exit status: 0 where nothing is
+ * wrong; then *lease_ms is the job's. */
+int weir_check_before_run(const struct weir_options *options, uint32_t *lease_ms);
+
 #endif

@@ -12,6 +12,7 @@
 
 #define ERASE "\r\x1b[K" /* to the line's start, and clear it */
 #define WIDTH_UNKNOWN 80
+#define JOINED 'j'
 
 static void write_all(int fd, const char *bytes, size_t count)
 {
@@ -92,6 +93,17 @@ static void relay(struct weir_live *live, char kind, const char *text, size_t co
     weir_text_disarm(frame + 1, (size_t)bytes - 1);
     frame[bytes] = '\n';
     write_all(live->fd, frame, (size_t)bytes + 1); /* less than PIPE_BUF: it does not mix with other threads' lines */
+}
+
+void weir_live_tell_joined(int fd)
+{
+    static const char frame[] = {WEIR_LIVE_FRAME, JOINED, '\n'};
+    write_all(fd, frame, sizeof frame);
+}
+
+bool weir_live_is_joined(const char *line, size_t count)
+{
+    return count == 2 && line[0] == WEIR_LIVE_FRAME && line[1] == JOINED;
 }
 
 void weir_live_set(struct weir_live *live, const char *text)

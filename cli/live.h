@@ -42,6 +42,11 @@ void weir_live_show(struct weir_live *live);
 /* True if the line (without newline) was a frame: then it has been shown. */
 bool weir_live_take_frame(struct weir_live *live, const char *line, size_t count);
 
+/* The frame by which the chief tells `weir run` that all roles have joined, and what knows it (line without newline).
+ */
+void weir_live_tell_joined(int fd);
+bool weir_live_is_joined(const char *line, size_t count);
+
 /* Cuts `text` (fields with two blanks or a comma between) to at most `width` columns: at the last field that fits, or,
  * if none does, in the middle of it. */
 void weir_live_fit(char *text, size_t width);

@@ -24,6 +24,7 @@ static struct {
     enum weir_progress_phase phase;
     uint64_t shown_ns;
     bool updated;
+    bool tells_joined; /* `weir run` waits to hear it */
 } screen;
 
 /* ---- pace */
@@ -212,6 +213,7 @@ void weir_progress_start(enum weir_progress_mode mode)
     screen.mode = mode;
     screen.pace = (struct weir_progress_pace){0};
     screen.updated = false;
+    screen.tells_joined = getenv("WEIR_PROGRESS") != NULL;
     if (!is_live())
         return;
     weir_live_init(&screen.live, STDERR_FILENO, mode == WEIR_PROGRESS_RELAY);
@@ -255,6 +257,10 @@ static bool is_due(const struct weir_progress *progress, uint64_t now_ns, bool n
 
 void weir_progress_update(const struct weir_progress *progress, uint64_t now_ns)
 {
+    if (screen.tells_joined && progress->phase != WEIR_PROGRESS_WAITING) {
+        screen.tells_joined = false;
+        weir_live_tell_joined(STDERR_FILENO);
+    }
     if (screen.mode == WEIR_PROGRESS_QUIET)
         return;
     bool new_phase = !screen.updated || progress->phase != screen.phase;

@@ -6,6 +6,8 @@
  *          as frames of cli/live.h, which the parent shows.
  *   PLAIN  anything else: log lines (info), one per epoch and between them at most one every ten seconds.
  *   QUIET  nothing.
+ * In a child of `weir run`, which sets WEIR_PROGRESS for its chief, the first update of a training tells it by a frame
+ * that all roles have joined, in every mode.
  *
  * One progress per process: start before other threads log, then updates and end on one thread at a time; log lines of
  * any thread keep clear of the live line.

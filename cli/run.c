@@ -44,6 +44,9 @@ static struct weir_live terminal;
 /* The chief's result, or a part of it, could not be written: the errno. */
 static int result_lost;
 
+/* The chief has said that all roles have joined. */
+static bool all_joined;
+
 static void hide_live_line(void)
 {
     weir_live_hide(&terminal);
@@ -78,8 +81,16 @@ static void pass_on_output(void *context, size_t child, const char *bytes, size_
 static void pass_on_line(void *context, size_t child, const char *text, size_t count)
 {
     (void)context;
-    if (child != CHIEF || !weir_live_take_frame(&terminal, text, count))
+    if (child == CHIEF && weir_live_is_joined(text, count))
+        all_joined = true;
+    else if (child != CHIEF || !weir_live_take_frame(&terminal, text, count))
         weir_live_print(&terminal, text, count);
+}
+
+static bool have_joined(void *context)
+{
+    (void)context;
+    return all_joined;
 }
 
 static void pass_on_note(void *context, const char *text)
@@ -108,7 +119,7 @@ static void fill_role(struct local_cluster *cluster, size_t i, const struct weir
     snprintf(role->name, sizeof role->name, "%s/%u", weir_role_names[role->role], role->index);
     role->tf_config = weir_ports_tf_config(cluster->ports, options->ps, options->workers, role->role, role->index);
     role->environment[0] = role->tf_config;
-    role->environment[1] = is_chief && relays ? "WEIR_PROGRESS=relay" : "WEIR_PROGRESS";
+    role->environment[1] = !is_chief ? "WEIR_PROGRESS" : relays ? "WEIR_PROGRESS=relay" : "WEIR_PROGRESS=plain";
     cluster->children[i] = (struct weir_child){
         .name = role->name,
         .program = cluster->program,
@@ -219,6 +230,7 @@ static int run_cluster(struct local_cluster *cluster, uint32_t lease_ms)
         .count = cluster->count,
         .grace_ms = lease_ms < GRACE_MOST_MS - GRACE_MS ? lease_ms + GRACE_MS : GRACE_MOST_MS,
         .stop_ms = STOP_MS,
+        .joined = have_joined,
         .output = pass_on_output,
         .line = pass_on_line,
         .note = pass_on_note,
@@ -232,30 +244,14 @@ static int run_cluster(struct local_cluster *cluster, uint32_t lease_ms)
     return verdict(cluster, interrupted);
 }
 
-/* Reads the job only to tell its problems once, and not once per role; sets up the log as the job wants it. */
-static bool check_job(const struct weir_options *options, uint32_t *lease_ms)
-{
-    struct weir_job job;
-    struct weir_problems problems = {0};
-    bool ok = weir_job_load(&job, options->argument, options->overrides, options->override_count, options->data_dir,
-                            &problems);
-    for (size_t i = 0; i < problems.count; i++)
-        fprintf(stderr, "%s\n", problems.lines[i]);
-    *lease_ms = ok ? job.lease_ms : 0;
-    if (ok)
-        weir_log_setup((enum weir_log_level)job.log_level, job.log_json, "run");
-    weir_problems_free(&problems);
-    weir_job_free(&job);
-    return ok;
-}
-
 int weir_run_command(const struct weir_options *options)
 {
     if (options->local)
         return weir_start_local(options);
     uint32_t lease_ms;
-    if (!check_job(options, &lease_ms))
-        return WEIR_EXIT_WRONG_USE;
+    int status = weir_check_before_run(options, &lease_ms);
+    if (status != WEIR_EXIT_DONE)
+        return status;
     struct local_cluster cluster;
     struct weir_error err;
     if (!weir_result_check(options->weights, options->summary, &err)) {
@@ -264,12 +260,13 @@ int weir_run_command(const struct weir_options *options)
     }
     weir_live_init(&terminal, STDERR_FILENO, false);
     weir_log_around(hide_live_line, show_live_line);
-    int status = WEIR_EXIT_FAILED;
     bool relays = !options->quiet && weir_live_possible(STDERR_FILENO);
-    if (init_cluster(&cluster, options, relays, &err))
+    if (init_cluster(&cluster, options, relays, &err)) {
         status = run_cluster(&cluster, lease_ms);
-    else
+    } else {
         weir_log_error("%s", err.text);
+        status = WEIR_EXIT_FAILED;
+    }
     weir_log_around(NULL, NULL);
     weir_live_end(&terminal);
     free_cluster(&cluster);

@@ -97,12 +97,10 @@ static bool load_model(struct weir_process *process, struct weir_error *err)
     process->variable_count = weir_model_variables(process->model, &process->variables);
     process->flat_elements = weir_model_flat_elements(process->model);
     if (process->variable_count == 0)
-        return weir_error_set(err, "%s: model: no layer has weights: there is nothing to train",
-                              job->model_path ? job->model_path : job->path);
+        return weir_error_set(err, WEIR_NOTHING_TO_TRAIN, job->model_path ? job->model_path : job->path);
     process->replicas = job->replicas ? job->replicas : process->worker_count;
     if (process->replicas > WEIR_REPLICAS_MAX)
-        return weir_error_set(err, "%s: replicas: %u is more than the %u that weir sums", job->path, process->replicas,
-                              WEIR_REPLICAS_MAX);
+        return weir_error_set(err, WEIR_TOO_MANY_REPLICAS, job->path, process->replicas, WEIR_REPLICAS_MAX);
     process->lanes = job->lanes ? job->lanes : 1;
     process->layout = weir_layout_make(process->flat_elements, job->chunk_bytes / (uint32_t)sizeof(float),
                                        process->server_count, process->lanes);

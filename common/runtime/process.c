@@ -270,7 +270,10 @@ static void on_exit_of_child(uv_process_t *process, int64_t status, int signal)
         weir_child_describe(member->end, how, sizeof how);
         note(group, "%s ended with %s", child->name, how);
     }
-    if (group->phase == RUNNING && group->alive > 0 && (failed || child->leads)) {
+    bool joined = !group->options->joined || group->options->joined(group->options->context);
+    if (group->phase == RUNNING && group->alive > 0 && failed && !joined) {
+        stop_all(group);
+    } else if (group->phase == RUNNING && group->alive > 0 && (failed || child->leads)) {
         group->phase = GRACE;
         uv_timer_start(&group->timer, on_timer, group->options->grace_ms, 0);
     }

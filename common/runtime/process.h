@@ -4,7 +4,8 @@
  * terminal. How a group ends:
  *   - every child ends by itself: the good case.
  *   - a child fails (exit status not 0, or a signal), or the one that leads is done: the others have `grace_ms` to find
- *     that out by themselves, then they get SIGTERM, then, after `stop_ms`, SIGKILL.
+ *     that out by themselves, then they get SIGTERM, then, after `stop_ms`, SIGKILL. A child that fails before they
+ * know of each other (`joined`) is missed by nobody, so the others get SIGTERM at once.
  *   - SIGINT or SIGTERM reaches the parent: children get SIGTERM and `stop_ms`; a second one kills at once.
  *   - the parent dies, however: children end at once, by the lifeline (below).
  *
@@ -46,6 +47,8 @@ struct weir_group_options {
     const struct weir_child *children;
     size_t count;
     uint32_t grace_ms, stop_ms;
+    /* Whether the children know of each other by now. NULL: always. */
+    bool (*joined)(void *context);
     /* What a child wrote to its standard output: bytes as they come. NULL: drops them. */
     void (*output)(void *context, size_t child, const char *bytes, size_t count);
     /* A line of a child's standard error, without its newline, not 0-terminated. NULL: drops them. */

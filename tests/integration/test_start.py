@@ -55,6 +55,25 @@ class Wrong(ClusterCase):
                 self.assertIn(cluster.address(name), process.stderr())
                 self.assertIn("in use", process.stderr())
 
+    def test_a_run_whose_data_is_missing_starts_nothing(self):
+        result = harness.run_command("run", self.job(), "--ps", "1", "--data", "/dev/shm")
+        self.assertEqual(result.exit, 1, result.told)
+        self.assertIn("/dev/shm/train-images-idx3-ubyte", result.stderr)
+        self.assertNotIn("chief/0", result.stderr)
+
+    def test_a_run_whose_port_is_in_use_ends_at_once(self):
+        """The start's own time is longer than the guard, and so is the time for the others to notice by themselves."""
+        with contextlib.closing(harness.Ports(3)) as ports, socket.socket() as taken:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind(("127.0.0.1", ports.numbers[1]))
+            taken.listen()
+            result = harness.run_command("run", self.job({"cluster.start_timeout_s": 600}), "--ps", "1", "--port",
+                                         str(ports.numbers[0]), guard_s=harness.GUARD_S)
+            self.assertEqual(result.exit, 1, result.told)
+            self.assertIn(f"127.0.0.1:{ports.numbers[1]}: port in use", result.stderr)
+            self.assertIn("ps/0 ended with exit status 1", result.stderr)
+            self.assertNotIn("still running", result.stderr)
+
     def test_a_wrong_address_is_named_with_its_role(self):
         """The chief is told another address for worker/0 than that worker has; then the time for starting ends."""
         with harness.Cluster(self.short(), ps=1, workers=1) as cluster, contextlib.closing(harness.Ports(1)) as other:

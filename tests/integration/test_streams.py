@@ -61,7 +61,8 @@ class Streams(ClusterCase):
                     os.remove(path)
 
     def test_help_and_check_say_when_they_could_not_be_written(self):
-        for words in (["--help"], ["--version"], ["help", "job"], ["check", self.job()], ["check", self.job(), "--json"]):
+        check = ["check", self.job()]
+        for words in ["--help"], ["--version"], ["help", "job"], check, [*check, "--json"]:
             with self.subTest(words=words):
                 self.assertEqual(self.run_with(words, ">/dev/full").returncode, 1)
                 self.assertEqual(self.run_with(words).returncode, 0)

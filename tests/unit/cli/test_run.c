@@ -1,5 +1,6 @@
 /* `weir run` with roles that only play: this program is also its children's, and WEIR_TEST_PLAY names the piece. */
 #include "cli/commands.h"
+#include "cli/live.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,14 +61,39 @@ static int play_good(void)
     return 0;
 }
 
+/* Blocks until the run has passed on the chief's line, and so has read that all have joined. */
+static void wait_for_all(void)
+{
+    struct pollfd none = {.fd = -1};
+    char text[65536] = "";
+    while (!strstr(text, "all are there")) {
+        poll(&none, 1, 5);
+        read_back("err", text, sizeof text);
+    }
+}
+
 static int play_death(void)
 {
+    if (is_role("chief/0")) {
+        weir_live_tell_joined(STDERR_FILENO);
+        fprintf(stderr, "all are there\n");
+    }
     if (is_role("worker/1")) {
+        wait_for_all();
         take_the_baton();
         raise(SIGKILL);
     }
     wait_for_the_end_of_another();
     return 1;
+}
+
+/* Nobody else would ever miss worker/1. */
+static int play_early_death(void)
+{
+    if (is_role("worker/1"))
+        return 1;
+    for (;;)
+        pause();
 }
 
 static int play_wrong_use(void)
@@ -118,11 +144,8 @@ static int play(void)
     static const struct {
         const char *name;
         int (*play)(void);
-    } pieces[] = {{"good", play_good},
-                  {"death", play_death},
-                  {"wrong use", play_wrong_use},
-                  {"lines", play_lines},
-                  {"until told", play_until_told}};
+    } pieces[] = {{"good", play_good},           {"death", play_death}, {"early death", play_early_death},
+                  {"wrong use", play_wrong_use}, {"lines", play_lines}, {"until told", play_until_told}};
     const char *piece = getenv("WEIR_TEST_PLAY");
     struct weir_problems problems = {0};
     if (!piece || !weir_lifeline_watch() || !weir_cluster_parse(&cluster, getenv("TF_CONFIG"), &problems))
@@ -195,6 +218,16 @@ static void who_failed_first_is_named(void **state)
     assert_says(told->err, "the job failed: worker/1 ended with signal 9 (Killed), and then 3 more failed");
     assert_says(told->err, "run warning: ps/0 ended with exit status 1");
     assert_string_equal(told->out, "");
+    free(told);
+}
+
+static void who_fails_before_all_have_joined_ends_the_run_at_once(void **state)
+{
+    (void)state;
+    struct told *told = play_run("early death", "run job.json --workers 2 --ps 1");
+    assert_int_equal(told->status, 1);
+    assert_says(told->err, "the job failed: worker/1 ended with exit status 1");
+    assert_null(strstr(told->err, "still running"));
     free(told);
 }
 
@@ -295,24 +328,37 @@ static void free_ports_are_all_different(void **state)
     }
 }
 
+static int write_file(const char *name, const char *bytes, size_t count)
+{
+    FILE *file = fopen(name, "wb");
+    if (!file || fwrite(bytes, 1, count, file) != count)
+        return -1;
+    return fclose(file);
+}
+
 static int enter_folder(void **state)
 {
     (void)state;
-    if (!mkdtemp(folder) || chdir(folder) != 0)
+    static const char x[] = "\0\0\10\2\0\0\0\4\0\0\0\2"
+                            "12345678",
+                      y[] = "\0\0\10\1\0\0\0\4\0\1\0\1";
+    if (!mkdtemp(folder) || chdir(folder) != 0 || write_file("x", x, sizeof x - 1) || write_file("y", y, sizeof y - 1))
         return -1;
     FILE *job = fopen("job.json", "w");
     if (!job)
         return -1;
-    fprintf(job, "{\"model\": {\"class_name\": \"Sequential\", \"config\": {}},\n"
+    fprintf(job, "{\"model\": {\"class_name\": \"Sequential\", \"config\": {\"layers\": [\n"
+                 "  {\"class_name\": \"InputLayer\", \"config\": {\"name\": \"i\", \"batch_shape\": [null, 2]}},\n"
+                 "  {\"class_name\": \"Dense\", \"config\": {\"name\": \"d\", \"units\": 2}}]}},\n"
                  " \"data\": {\"train\": {\"format\": \"idx\", \"x\": \"x\", \"y\": \"y\"}},\n"
-                 " \"compile\": {\"loss\": \"mse\"}}\n");
+                 " \"compile\": {\"loss\": \"sparse_categorical_crossentropy\"}}\n");
     return fclose(job);
 }
 
 static int leave_folder(void **state)
 {
     (void)state;
-    const char *const files[] = {"job.json", "out", "err", "baton", "baton-taken"};
+    const char *const files[] = {"job.json", "x", "y", "out", "err", "baton", "baton-taken"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         unlink(files[i]);
     return chdir("/") == 0 ? rmdir(folder) : -1;
@@ -326,6 +372,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_good_job_gives_the_chiefs_result_only),
         cmocka_unit_test(ports_follow_the_first_one),
         cmocka_unit_test(who_failed_first_is_named),
+        cmocka_unit_test(who_fails_before_all_have_joined_ends_the_run_at_once),
         cmocka_unit_test(the_chiefs_wrong_use_is_everybodys),
         cmocka_unit_test(a_bad_job_is_told_once_and_nothing_starts),
         cmocka_unit_test(on_a_terminal_nothing_mixes),
