@@ -209,6 +209,8 @@ static bool start_server(struct weir_process *process, struct weir_server_option
     server->address = self ? self->address : process->chief.address;
     server->message_limit_bytes = weir_process_message_limit(process);
     server->handshake_timeout_ms = HANDSHAKE_MS;
+    uint64_t name_ms = process->job.start_timeout_s * UINT64_C(1000);
+    server->name_timeout_ms = name_ms < UINT32_MAX ? (uint32_t)name_ms : UINT32_MAX;
     server->memory_limit_bytes = memory_limit(process);
     process->server = weir_server_start(process->transport, server, err);
     return process->server != NULL;
@@ -304,8 +306,11 @@ static int play(struct weir_process *process, bool supervised)
     uv_loop_init(&process->loop);
     uv_async_init(&process->loop, &process->done, stop_if_all_done);
     process->done.data = process;
-    watch_signals(process, supervised);
-    bool ok = make_agents(process, &server, &err) && start_server(process, &server, &err) && run_agents(process, &err);
+    bool ok = make_agents(process, &server, &err) && start_server(process, &server, &err);
+    if (ok) {
+        watch_signals(process, supervised); /* until here a signal ends this process: it owes nobody a word */
+        ok = run_agents(process, &err);
+    }
     if (!ok) {
         weir_log_error("%s", err.text);
         process->code = WEIR_EXIT_FAILED;

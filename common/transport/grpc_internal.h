@@ -127,6 +127,10 @@ void weir_grpc_clear_deadline(struct weir_grpc_stream *stream);
 void weir_grpc_set_dirty(struct weir_grpc_stream *stream);
 
 /* servers */
+#define WEIR_LISTEN_BYTES 320
+/* Whether this process can listen at `text` (host:port), or why not, and what gRPC should be told for it. */
+bool weir_grpc_can_listen(const char *text, uint32_t name_timeout_ms, char listen_at[WEIR_LISTEN_BYTES],
+                          struct weir_error *err);
 struct weir_server *weir_grpc_server_start(struct weir_transport *transport, const struct weir_server_options *options,
                                            struct weir_error *err);
 void weir_grpc_server_stop(struct weir_server *server);

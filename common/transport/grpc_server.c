@@ -1,12 +1,9 @@
 #include <assert.h>
-#include <errno.h>
 #include <grpc/grpc_security.h>
 #include <limits.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -108,42 +105,6 @@ static void start_accept(struct weir_grpc_accept *a, struct weir_grpc_server *se
 
 /* ---- starting */
 
-/* gRPC only says that it could not listen; so bind once before it, to learn why. */
-static bool can_bind(const char *text, struct weir_error *err)
-{
-    struct weir_address address;
-    if (!weir_address_parse(text, &address, err))
-        return false;
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    struct addrinfo *found;
-    char port[8];
-    snprintf(port, sizeof port, "%u", address.port);
-    int code = getaddrinfo(address.host, port, &hints, &found);
-    if (code)
-        return weir_error_set(err, "%s: cannot find this host: %s", text, gai_strerror(code));
-    int problem = 0;
-    bool any = false; /* of a host's addresses one will do, but none may be taken */
-    for (const struct addrinfo *at = found; at && problem != EADDRINUSE; at = at->ai_next) {
-        int fd = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
-        const int on = 1;
-        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) ||
-            bind(fd, at->ai_addr, at->ai_addrlen) || listen(fd, 1))
-            problem = errno;
-        else
-            any = true;
-        if (fd >= 0)
-            close(fd);
-    }
-    freeaddrinfo(found);
-    if (problem == EADDRINUSE)
-        return weir_error_set(err, "%s: port in use; stop who has it, or choose another port", text);
-    if (any)
-        return true;
-    if (problem == EADDRNOTAVAIL)
-        return weir_error_set(err, "%s: this machine has no such address", text);
-    return weir_error_set(err, "%s: cannot listen: %s", text, strerror(problem));
-}
-
 /* Calls are killed when the quota runs out, and received messages count as long as they are kept. gRPC checks a
  * message's length only when it is whole, so this is what keeps an endless one from filling the machine. */
 static grpc_resource_quota *new_quota(size_t limit_bytes)
@@ -244,7 +205,8 @@ struct weir_server *weir_grpc_server_start(struct weir_transport *transport, con
 {
     struct weir_grpc_transport *t = (struct weir_grpc_transport *)transport;
     weir_grpc_reap(t, 0);
-    if (!can_bind(options->address, err))
+    char listen_at[WEIR_LISTEN_BYTES];
+    if (!weir_grpc_can_listen(options->address, options->name_timeout_ms, listen_at, err))
         return NULL;
     struct weir_grpc_server *s = weir_alloc(1, sizeof *s, "a server");
     s->base.transport = transport;
@@ -254,7 +216,7 @@ struct weir_server *weir_grpc_server_start(struct weir_transport *transport, con
     atomic_init(&s->references, 1);
     atomic_fetch_add(&t->servers, 1);
     register_methods(s, options);
-    int port = listen_on(s->server, options->address);
+    int port = listen_on(s->server, listen_at);
     grpc_server_start(s->server);
     if (port <= 0) {
         weir_error_set(err, "%s: cannot listen; is the port in use?", options->address);

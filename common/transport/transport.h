@@ -74,10 +74,13 @@ struct weir_server_options {
     struct weir_poller *pollers[WEIR_CHANNELS_MAX]; /* by channel; NULL: calls to that channel are refused */
     size_t message_limit_bytes;                     /* of one received message */
     uint32_t handshake_timeout_ms;                  /* who connects and says nothing is closed */
+    uint32_t name_timeout_ms;  /* how long the address's host may be unknown; it is asked for again, and that is said */
     size_t memory_limit_bytes; /* of all that is received and kept: beyond it calls end. 0: 3/4 of the machine's */
 };
 
-/* Binds and listens; errors name address and cause ("127.0.0.1:2222: port in use"). SO_REUSEPORT is off. */
+/* Binds and listens; errors name address and cause ("127.0.0.1:2222: port in use"). SO_REUSEPORT is off. An address
+ * that this machine does not have may be that of a NAT before it: then the server listens on all that it has, with a
+ * warning. */
 struct weir_server *weir_server_start(struct weir_transport *transport, const struct weir_server_options *options,
                                       struct weir_error *err);
 /* The port that it listens on. */

@@ -340,12 +340,12 @@ class Cluster:
         role, index = name.split("/")
         return self.map[role][int(index)]
 
-    def start(self, name, job=None, cluster=None, **flags):
-        """Starts a role ("ps/0"); `cluster` replaces the map that it is told."""
+    def start(self, name, job=None, cluster=None, before=(), **flags):
+        """Starts a role ("ps/0"); `cluster` replaces the map that it is told, `before` are words before the command."""
         role, index = name.split("/")
         config = {"cluster": cluster or self.map, "task": {"type": role, "index": int(index)}}
         words = flag_words({"summary": self.summary_path if role == "chief" else None, **self.flags, **flags})
-        self.processes[name] = Process(name, [WEIR, "start", job or self.job, *words], self.folder,
+        self.processes[name] = Process(name, [*before, WEIR, "start", job or self.job, *words], self.folder,
                                        {"TF_CONFIG": json.dumps(config)})
         return self.processes[name]
 

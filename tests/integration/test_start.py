@@ -3,6 +3,7 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 
 from case import ClusterCase, harness, jobs, unittest
 
@@ -73,6 +74,40 @@ class Wrong(ClusterCase):
             self.assertIn(f"127.0.0.1:{ports.numbers[1]}: port in use", result.stderr)
             self.assertIn("ps/0 ended with exit status 1", result.stderr)
             self.assertNotIn("still running", result.stderr)
+
+    def test_an_own_name_that_is_not_known_is_waited_for_and_named(self):
+        with harness.Cluster(self.short()) as cluster:
+            chief = cluster.start("chief/0", cluster={**cluster.map, "chief": ["no-such-name.invalid:2222"]})
+            chief.wait_for_line("waiting for this machine's own name, no-such-name.invalid:2222")
+            self.assertEqual(chief.wait(), 1, chief.told())
+            self.assertIn("no-such-name.invalid:2222: cannot find this host", chief.stderr())
+
+    @unittest.skipIf(subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode,
+                     "needs the right to mount")
+    def test_an_own_name_that_becomes_known_later_is_taken(self):
+        """Only the chief sees another /etc/hosts, in which its name comes to stand."""
+        hosts = os.path.join(self.folder, "hosts")
+        with open(hosts, "w", encoding="ascii"), harness.Cluster(self.job({"fit.epochs": 1})) as cluster:
+            port = cluster.address("chief/0").split(":")[1]
+            named = {**cluster.map, "chief": [f"chief.weir.invalid:{port}"]}
+            chief = cluster.start("chief/0", cluster=named, before=(
+                "unshare", "-m", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$@"', "sh"))
+            cluster.start("ps/0")
+            cluster.start("worker/0")
+            chief.wait_for_line("waiting for this machine's own name")
+            with open(hosts, "a", encoding="ascii") as file:
+                file.write("127.0.0.1 chief.weir.invalid\n")
+            self.assertEqual(set(cluster.wait_all().values()), {0}, cluster.told())
+
+    def test_an_address_of_another_machine_may_lead_here(self):
+        """The chief's own address is that of a NAT, say; the others reach it by another one."""
+        with harness.Cluster(self.job({"fit.epochs": 1})) as cluster:
+            port = cluster.address("chief/0").split(":")[1]
+            chief = cluster.start("chief/0", cluster={**cluster.map, "chief": [f"198.51.100.1:{port}"]})
+            cluster.start("ps/0")
+            cluster.start("worker/0")
+            self.assertEqual(set(cluster.wait_all().values()), {0}, cluster.told())
+            self.assertIn(f"198.51.100.1:{port} is no address of this machine", chief.stderr())
 
     def test_a_wrong_address_is_named_with_its_role(self):
         """The chief is told another address for worker/0 than that worker has; then the time for starting ends."""
@@ -170,7 +205,7 @@ class StopInAStep(ClusterCase):
     def test_control_c_ends_a_run_of_one_process(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(signal=number), harness.Run(self.slow()) as run:
-                run.process.wait_for_line("computing")
+                run.process.wait_for_line("computes")
                 run.process.wait_until_busy()
                 run.process.signal(number)
                 self.assertEqual(run.process.wait(), 1, run.process.told())
@@ -178,7 +213,7 @@ class StopInAStep(ClusterCase):
 
     def test_a_second_control_c_ends_it_at_once(self):
         with harness.Run(self.slow()) as run:
-            run.process.wait_for_line("computing")
+            run.process.wait_for_line("computes")
             run.process.wait_until_busy()
             for _ in range(2):
                 run.process.signal(signal.SIGINT)
@@ -186,7 +221,7 @@ class StopInAStep(ClusterCase):
 
     def test_control_c_ends_a_cluster(self):
         with harness.Run(self.slow(), ps=1, workers=1) as run:
-            run.process.wait_for_line("computing")
+            run.process.wait_for_line("computes")
             run.process.wait_until_busy()
             run.process.signal(signal.SIGINT)
             self.assertEqual(run.process.wait(), 1, run.process.told())
@@ -195,7 +230,7 @@ class StopInAStep(ClusterCase):
     def test_a_worker_that_lost_its_chief_ends(self):
         with harness.Cluster(self.slow(), ps=1, workers=1) as cluster:
             cluster.start_all()
-            cluster.processes["worker/0"].wait_for_line("computing")
+            cluster.processes["worker/0"].wait_for_line("computes")
             cluster.processes["worker/0"].wait_until_busy()
             cluster.kill("chief/0")
             self.assertEqual(cluster.processes["worker/0"].wait(), 1, cluster.told())
