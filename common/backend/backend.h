@@ -165,14 +165,12 @@ struct weir_backend {
     void (*fingerprint)(char *text, size_t bytes); /* what the bits depend on */
 };
 
-/* Whether the loss is taken from the logits of a last softmax or sigmoid (`last`). */
+/* Whether the loss is taken from the logits of a last softmax or sigmoid (`last`). Keras on TensorFlow does so in all
+ * crossentropies, whichever of the two it was and whatever `from_logits` says: _get_logits of its backend. */
 static inline bool weir_loss_from_last_logits(const struct weir_loss_config *loss, enum weir_activation_kind last)
 {
-    if (loss->from_logits)
-        return false;
-    if (loss->kind == WEIR_LOSS_BINARY_CROSSENTROPY)
-        return last == WEIR_ACTIVATION_SIGMOID;
-    return last == WEIR_ACTIVATION_SOFTMAX && loss->kind != WEIR_LOSS_MEAN_SQUARED_ERROR;
+    return loss->kind != WEIR_LOSS_MEAN_SQUARED_ERROR &&
+           (last == WEIR_ACTIVATION_SOFTMAX || last == WEIR_ACTIVATION_SIGMOID);
 }
 
 #endif

@@ -103,6 +103,51 @@ static void every_loss_agrees_with_the_reference(void **state)
             }
 }
 
+/* Keras 3 on TensorFlow: what its fit reports and what its SGD takes off the bias, for two rows through a Dense of
+ * three units with this activation. After a softmax or a sigmoid the logits count, whatever the loss is told. */
+static void every_pair_of_activation_and_loss_gives_what_keras_gives(void **state)
+{
+    (void)state;
+    static const float logits[2][3] = {{0.3f, -1.2f, 2}, {-0.5f, 0.75f, 0.1f}};
+    static const float labels[3][2][3] = {{{1}, {2}}, {{0, 1, 0}, {0, 0, 1}}, {{0, 1, 0}, {1, 0, 1}}};
+    struct outcome {
+        double loss, bias[3];
+    };
+    const struct outcome classes = {2.3220985, {0.15386784, -0.20687672, 0.05300891}};
+    const struct outcome bits = {1.19998515, {-0.0080028, -0.01489101, 0.06762938}};
+    const struct outcome unsure[3] = {{9.26026344, {0.38461539, 0.58823526, -4.41176462}},
+                                      {8.68542957, {1.42857134, 1.42857134, -3.5714283}},
+                                      {8.70402145, {0.23809525, 0.66666669, -1.66666675}}};
+    static const enum weir_activation_kind last[3] = {WEIR_ACTIVATION_LINEAR, WEIR_ACTIVATION_SOFTMAX,
+                                                      WEIR_ACTIVATION_SIGMOID};
+    for (int kind = 0; kind < 3; kind++)
+        for (int from_logits = 0; from_logits < 2; from_logits++)
+            for (size_t a = 0; a < 3; a++) {
+                size_t label_width = kind == 0 ? 1 : 3;
+                struct work w = {.desc = {.loss = {.kind = (enum weir_loss_kind)kind, .from_logits = from_logits},
+                                          .positions = 1,
+                                          .width = 3,
+                                          .label_width = label_width,
+                                          .last = last[a]}};
+                for (size_t r = 0; r < 2; r++) {
+                    double sum = 0;
+                    for (size_t i = 0; i < 3; i++)
+                        sum += exp((double)logits[r][i]);
+                    for (size_t i = 0; i < 3; i++) {
+                        double z = (double)logits[r][i];
+                        w.logits[3 * r + i] = logits[r][i];
+                        w.prediction[3 * r + i] = (float)(a == 0 ? z : a == 1 ? exp(z) / sum : 1 / (1 + exp(-z)));
+                    }
+                    memcpy(w.labels + r * label_width, labels[kind][r], label_width * sizeof(float));
+                }
+                run(&w, NULL, 0);
+                const struct outcome *want = a == 0 && !from_logits ? &unsure[kind] : kind == 2 ? &bits : &classes;
+                assert_float_equal((w.values[0] + w.values[1]) / 2, want->loss, 1e-5);
+                for (size_t i = 0; i < 3; i++)
+                    assert_float_equal(w.dy[i] + w.dy[3 + i], want->bias[i], 1e-5);
+            }
+}
+
 static void a_label_that_is_no_class_makes_the_loss_nan(void **state)
 {
     (void)state;
@@ -169,6 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_loss_agrees_with_the_reference),
+        cmocka_unit_test(every_pair_of_activation_and_loss_gives_what_keras_gives),
         cmocka_unit_test(a_label_that_is_no_class_makes_the_loss_nan),
         cmocka_unit_test(metrics_are_counted_as_keras_counts_them),
         cmocka_unit_test(sparse_accuracy_takes_the_first_of_equal_outputs),
