@@ -175,9 +175,9 @@ size_t weir_process_pieces(const struct weir_process *process, uint32_t chunk, s
 
 void weir_process_agent_done(struct weir_process *process, int code, const char *why)
 {
-    if (code != 0)
-        weir_log_error("%s", why);
     pthread_mutex_lock(&process->lock);
+    if (code != 0) /* of the roles of one process, the first says why: the others would say it again */
+        weir_log(process->code ? WEIR_LOG_DEBUG : WEIR_LOG_ERROR, "%s", why);
     process->done_count++;
     process->code = process->code ? process->code : code;
     pthread_mutex_unlock(&process->lock);

@@ -272,6 +272,8 @@ void weir_progress_update(const struct weir_progress *progress, uint64_t now_ns)
     if (progress->epoch_ended) {
         show_epoch(progress, now_ns);
         pace_next_epoch(&screen.pace, progress, now_ns);
+        if (is_live())
+            return; /* or epochs that are shorter than the time between two drawings would keep the live line still */
     } else if (is_due(progress, now_ns, new_phase)) {
         show_line(progress);
     } else {

@@ -189,17 +189,23 @@ static bool is_likelier(const struct weir_child_end *a, const struct weir_child_
     return a->order < b->order;
 }
 
-/* Says whose failure was the cause, for the others failed because of it. */
-static void blame(const struct local_cluster *cluster)
+/* Whose failure was the cause; the others failed because of it. */
+static size_t find_cause(const struct local_cluster *cluster, size_t *failures)
 {
-    size_t failures = 0, cause = 0;
+    size_t cause = 0;
+    *failures = 0;
     for (size_t i = 0; i < cluster->count; i++) {
         if (!failed(&cluster->ends[i]))
             continue;
-        if (failures == 0 || is_likelier(&cluster->ends[i], &cluster->ends[cause]))
+        if (*failures == 0 || is_likelier(&cluster->ends[i], &cluster->ends[cause]))
             cause = i;
-        failures++;
+        ++*failures;
     }
+    return cause;
+}
+
+static void blame(const struct local_cluster *cluster, size_t cause, size_t failures)
+{
     char how[128], others[64] = "";
     weir_child_describe(&cluster->ends[cause], how, sizeof how);
     if (failures > 1)
@@ -216,10 +222,13 @@ static int verdict(const struct local_cluster *cluster, unsigned interrupted)
         weir_log_error("the result could not be written to standard output: %s", strerror(result_lost));
     if (all_done)
         return result_lost ? WEIR_EXIT_FAILED : WEIR_EXIT_DONE;
+    size_t failures, cause = find_cause(cluster, &failures);
     if (!interrupted)
-        blame(cluster);
+        blame(cluster, cause, failures);
+    if (cluster->ends[cause].status == WEIR_EXIT_WRONG_USE)
+        return WEIR_EXIT_WRONG_USE;
     int chief = cluster->ends[CHIEF].signal ? WEIR_EXIT_FAILED : cluster->ends[CHIEF].status;
-    bool has_a_meaning = chief == WEIR_EXIT_WRONG_USE || chief == WEIR_EXIT_START_AGAIN || chief == WEIR_EXIT_DRAINED;
+    bool has_a_meaning = chief == WEIR_EXIT_START_AGAIN || chief == WEIR_EXIT_DRAINED;
     return has_a_meaning ? chief : WEIR_EXIT_FAILED;
 }
 

@@ -1,30 +1,34 @@
 #include "base/memory.h"
 
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
+
+#include "base/log.h"
 
 #define CACHE_LINE ((size_t)64)
 #define HUGE_PAGE ((size_t)2 << 20)
 
 static void no_memory(size_t bytes, const char *what)
 {
-    fprintf(stderr, "weir: no memory for %s (%zu bytes); give the machine more, or use a smaller model or batch\n",
-            what, bytes);
-    abort();
+    weir_log_error(
+        "no memory for %s (%.1f MiB); give the machine more, or use a smaller model or batch, or more servers", what,
+        (double)bytes / (1 << 20));
+    _exit(EXIT_FAILURE); /* at once: other threads still run, and some of them wait for this one */
 }
 
 void *weir_alloc(size_t count, size_t size, const char *what)
 {
+    size_t bytes;
     void *memory = calloc(count ? count : 1, size ? size : 1);
     if (!memory)
-        no_memory(count * size, what);
+        no_memory(__builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes, what);
     return memory;
 }
 

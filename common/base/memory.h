@@ -1,4 +1,5 @@
-/* Memory that is there or the process ends: weir sizes its memory at start, and says what it could not get. */
+/* Memory that is there or the process ends: weir sizes its memory at start, and says what it could not get, in the log,
+ * and exits with 1. */
 #ifndef WEIR_BASE_MEMORY_H
 #define WEIR_BASE_MEMORY_H
 

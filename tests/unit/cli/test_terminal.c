@@ -84,6 +84,32 @@ static void what_stays_on_the_screen_are_epochs_and_log_lines(void **state)
     free(screen);
 }
 
+/* 100 epochs of 20 ms: five of them between two drawings. The live line is left as it is. */
+static int play_short_epochs(void)
+{
+    weir_progress_start(WEIR_PROGRESS_LIVE);
+    uint64_t now_ns = S;
+    for (uint32_t epoch = 1; epoch <= 100; epoch++) {
+        for (uint64_t step = 0; step <= 938; step += 134, now_ns += 2 * MS) {
+            struct weir_progress progress = at(epoch, step);
+            weir_progress_update(&progress, now_ns);
+        }
+        end_epoch(epoch, now_ns);
+    }
+    return 0;
+}
+
+static void the_live_line_goes_on_when_epochs_are_short(void **state)
+{
+    (void)state;
+    struct screen *screen = show(play_short_epochs, 120);
+    unsigned epoch = 0;
+    assert_int_equal(screen->row, 100); /* the epochs' lines are above it */
+    assert_int_equal(sscanf(screen->rows[100], "epoch %u/3  ", &epoch), 1);
+    assert_in_range(epoch, 90, 100);
+    free(screen);
+}
+
 static int play_one_moment(void)
 {
     struct weir_live live;
@@ -201,6 +227,7 @@ int main(int argc, char **argv)
         return demo();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_stays_on_the_screen_are_epochs_and_log_lines),
+        cmocka_unit_test(the_live_line_goes_on_when_epochs_are_short),
         cmocka_unit_test(the_live_line_never_wraps),
         cmocka_unit_test(log_lines_of_all_threads_keep_clear_of_the_live_line),
         cmocka_unit_test(a_dumb_terminal_gets_no_live_line),
