@@ -18,8 +18,7 @@ int weir_run_command(const struct weir_options *options);
 int weir_check_command(const struct weir_options *options);
 
 /* The same for the command run, whose cluster is no matter of TF_CONFIG: says on stderr what is wrong, and sets up the
- * log as the job wants it. Returns the exit status: 0 where nothing is
- * wrong; then *lease_ms is the job's. */
+ * log as the job wants it. Returns the exit status: 0 where nothing is wrong; then *lease_ms is the job's. */
 int weir_check_before_run(const struct weir_options *options, uint32_t *lease_ms);
 
 #endif
