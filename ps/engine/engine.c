@@ -28,6 +28,7 @@ struct weir_engine {
     struct weir_slot slots[WEIR_SLOTS_MAX];
     size_t slot_count;
     struct weir_reader reader;
+    uint64_t copied; /* bytes */
     struct value stack[WEIR_OPERANDS_MAX];
     float *sums; /* sum_count buffers of BUFFER_RUN elements, for the partial sums that are open at one time */
     size_t sum_count;
@@ -91,7 +92,7 @@ float weir_engine_slot_initial(const struct weir_engine *engine, size_t slot)
 uint64_t weir_engine_copied_bytes(const struct weir_engine *engine, uint64_t *straddled_floats)
 {
     *straddled_floats = engine->reader.straddled;
-    return 0; /* the reader only points */
+    return engine->copied;
 }
 
 /* ---- the sum of one run */
@@ -145,7 +146,9 @@ static void sum_run(struct weir_engine *engine, const struct weir_sum_program *s
     for (size_t i = 0; i < length; i++) {
         int16_t code = sum->code[i];
         if (code >= 0) {
-            *top++ = (struct value){engine->reader.cursors[code].at, false};
+            const struct weir_cursor *cursor = &engine->reader.cursors[code];
+            engine->copied += weir_cursor_copied(cursor, run);
+            *top++ = (struct value){cursor->at, false};
             continue;
         }
         struct value *a = top - 2, *b = top - 1;

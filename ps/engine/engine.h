@@ -73,8 +73,8 @@ void weir_engine_apply(struct weir_engine *engine, const struct weir_sum_program
 void weir_engine_sum(struct weir_engine *engine, const struct weir_sum_program *sum, const struct weir_piece *pieces,
                      size_t piece_count, float *out, double *squares, size_t elements);
 
-/* Bytes that were copied from operands to somewhere else before they were summed: stays 0 (a test, a metric). Only a
- * float that straddles two slices is put together, and counted in *straddled. */
+/* Bytes of payload that additions and updates read elsewhere than in the slices that they were given: stays 0. Only a
+ * float that straddles slices is put together, and counted in *straddled_floats. */
 uint64_t weir_engine_copied_bytes(const struct weir_engine *engine, uint64_t *straddled_floats);
 
 #endif

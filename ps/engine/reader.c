@@ -79,6 +79,16 @@ size_t weir_reader_next(struct weir_reader *reader, size_t limit)
     return run;
 }
 
+size_t weir_cursor_copied(const struct weir_cursor *cursor, size_t run)
+{
+    const size_t bytes = run * sizeof(float);
+    if ((const void *)cursor->at == cursor->carry)
+        return bytes > sizeof cursor->carry ? bytes : 0;
+    const uintptr_t at = (uintptr_t)cursor->at, received = (uintptr_t)cursor->slice->bytes;
+    bool inside = at >= received && at + bytes <= received + cursor->slice->count;
+    return inside ? 0 : bytes;
+}
+
 void weir_reader_free(struct weir_reader *reader)
 {
     free(reader->cursors);

@@ -28,6 +28,11 @@ void weir_reader_open(struct weir_reader *reader, const struct weir_operand *ope
 /* The next run: returns its length, 1 to `limit`, and sets cursors[i].at. `limit` > 0 must not pass the end. */
 size_t weir_reader_next(struct weir_reader *reader, size_t limit);
 
+/* The bytes of the cursor's run of `run` floats that are read elsewhere than in the slice that was received: 0, or all.
+ * A float that straddles slices is in `straddled` instead. Judged by addresses, so that a reader that copies can't keep
+ * silent about it. */
+size_t weir_cursor_copied(const struct weir_cursor *cursor, size_t run);
+
 void weir_reader_free(struct weir_reader *reader);
 
 #endif

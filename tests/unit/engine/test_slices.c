@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "engine/reader.h"
+
 #define MOST 5000 /* more than a few runs of the engine */
 #define GUARD 64
 
@@ -169,6 +171,7 @@ static int by_size(const void *a, const void *b)
 
 static const struct weir_optimizer_config *const adam = &all_optimizers[6];
 
+/* Applies the sum, and takes it alone as the gated path does: neither copies anything but floats that straddle. */
 static void apply_counting(const struct weir_sum_program *sum, struct chunk *chunk, uint64_t straddled)
 {
     uint64_t counted;
@@ -177,7 +180,47 @@ static void apply_counting(const struct weir_sum_program *sum, struct chunk *chu
                       chunk->elements, false);
     assert_int_equal(weir_engine_copied_bytes(engine, &counted), 0);
     assert_int_equal(counted, straddled);
+    float *out = weir_alloc_tensor(chunk->elements * sizeof *out, "a test's sum");
+    double square;
+    const struct weir_piece piece = {0, 0, (uint32_t)chunk->elements};
+    weir_engine_sum(engine, sum, &piece, 1, out, &square, chunk->elements);
+    assert_int_equal(weir_engine_copied_bytes(engine, &counted), 0);
+    assert_int_equal(counted, 2 * straddled);
+    free(out);
     weir_engine_free(engine);
+}
+
+/* The run would be counted if it lay there. */
+static void assert_counted_at(struct weir_cursor cursor, const unsigned char *at, size_t run)
+{
+    cursor.at = (const weir_loose_float *)(const void *)at;
+    assert_int_equal(weir_cursor_copied(&cursor, run), run * sizeof(float));
+}
+
+/* What a reader would be caught at that copied its runs, to align them or to join slices. */
+static void a_run_that_does_not_lie_in_its_slice_is_counted(void **state)
+{
+    (void)state;
+    enum { ELEMENTS = 12, BYTES = ELEMENTS * 4 };
+    static const unsigned char memory[BYTES + 16], other[BYTES];
+    for (size_t shift = 4; shift < 8; shift++) /* also slices that are not aligned */
+        for (size_t cut = 0; cut <= BYTES; cut++) {
+            const unsigned char *bytes = memory + shift;
+            const struct weir_slice slices[] = {{bytes, cut}, {bytes + cut, BYTES - cut}};
+            const struct weir_operand operand = {slices, 2};
+            struct weir_reader reader = {0};
+            weir_reader_open(&reader, &operand, 1, ELEMENTS);
+            for (size_t at = 0, run; at < ELEMENTS; at += run) {
+                run = weir_reader_next(&reader, ELEMENTS - at);
+                const struct weir_cursor *cursor = &reader.cursors[0];
+                const unsigned char *begin = cursor->slice->bytes, *end = begin + cursor->slice->count;
+                assert_int_equal(weir_cursor_copied(cursor, run), 0);
+                assert_counted_at(*cursor, other, run);
+                assert_counted_at(*cursor, begin - 1, run);
+                assert_counted_at(*cursor, end - run * sizeof(float) + 1, run);
+            }
+            weir_reader_free(&reader);
+        }
 }
 
 static void a_payload_may_be_cut_at_any_two_bytes(void **state)
@@ -291,6 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_instruction_sets_give_equal_bits),
         cmocka_unit_test(streaming_and_in_place_give_the_bits_of_the_plain_way),
+        cmocka_unit_test(a_run_that_does_not_lie_in_its_slice_is_counted),
         cmocka_unit_test(a_payload_may_be_cut_at_any_two_bytes),
         cmocka_unit_test(a_payload_may_come_byte_by_byte),
         cmocka_unit_test(operands_may_be_cut_each_at_its_own_places),
