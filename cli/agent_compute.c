@@ -318,7 +318,8 @@ bool weir_agent_compute_start(struct weir_agent_compute *compute, uint32_t posit
         weir_tree_cover(process->replicas, compute->first_replica, compute->replica_count, compute->tree_nodes);
     compute->walk = weir_process_walk(process, train_samples);
     compute->last_step = steps;
-    compute->piece_rows = (process->job.batch_size + process->replicas - 1) / process->replicas;
+    uint32_t batch = weir_walk_batch(&compute->walk, 0); /* the largest: fit.batch_size may be more than there are */
+    compute->piece_rows = (batch + process->replicas - 1) / process->replicas;
     compute->max_rows = compute->piece_rows * compute->replica_count;
     for (int i = 0; i < WEIR_GRADIENT_SETS; i++)
         atomic_store(&compute->sets[i].step, UINT64_MAX);
