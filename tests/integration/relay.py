@@ -1,6 +1,7 @@
 """A TCP relay that delays: what goes through arrives whole and in order, but later, each piece by its own random time.
 
-It stands between a cluster's roles: each is told the others' addresses as relays. `break_all` cuts all connections.
+It stands between a cluster's roles: each is told the others' addresses as relays. `break_all` cuts all connections;
+`passed_bytes` tells how far the cluster has come.
 """
 import random
 import selectors
@@ -22,6 +23,7 @@ class Relay:
         self.lock = threading.Lock()
         self.open, self.closed = set(), False
         self.breaks = 0
+        self.passed_bytes = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self):
@@ -66,7 +68,10 @@ class Relay:
                 queue.append((max(at, queue[-1][0]) if queue else at, data))
             for side, queue in waiting.items():
                 while queue and queue[0][0] <= time.monotonic():
-                    other[side].sendall(queue.pop(0)[1])
+                    data = queue.pop(0)[1]
+                    other[side].sendall(data)
+                    with self.lock:
+                        self.passed_bytes += len(data)
 
     def break_all(self):
         with self.lock:

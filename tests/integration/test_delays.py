@@ -1,14 +1,21 @@
 """Connections that are slow, each in its own way, or break: the result has the same bits."""
-from case import ClusterCase, harness, unittest
+import os
+import random
+import sys
+
+from case import ClusterCase, harness, jobs, unittest
 from relay import Relay
 
 DELAY_S = 0.005
 LEASE_MS = 20000
+STEPS = 32  # an epoch of 2,000 samples in batches of 64
+BREAKS = 8
 
 
 class Delays(ClusterCase):
-    def run_behind_relays(self, job, ps, workers, seed, breaks=0):
-        """Runs a cluster whose roles reach each other through relays only; returns its summary."""
+    def run_behind_relays(self, job, ps, workers, seed, disturb=lambda cluster, relays: None):
+        """Runs a cluster whose roles reach each other through relays only; returns its summary, and how many
+        connections disturb() broke."""
         relays = {}
         with harness.Cluster(job, ps=ps, workers=workers) as cluster:
             try:
@@ -16,10 +23,7 @@ class Delays(ClusterCase):
                     relays[name] = Relay(int(cluster.address(name).rsplit(":", 1)[1]), DELAY_S, f"{seed} {name}")
                 for name in cluster.names:
                     cluster.start(name, cluster=self.map_for(cluster, relays, name))
-                for _ in range(breaks):
-                    cluster.processes["worker/0"].wait_for_line("computes")
-                    for relay in relays.values():
-                        relay.break_all()
+                disturb(cluster, relays)
                 self.assertEqual(set(cluster.wait_all().values()), {0}, cluster.told())
                 return cluster.summary(), sum(relay.breaks for relay in relays.values())
             finally:
@@ -49,7 +53,25 @@ class Delays(ClusterCase):
             self.assert_same(summary)
 
     def test_connections_that_break_are_joined_again_and_change_no_bit(self):
-        summary, breaks = self.run_behind_relays(self.job(self.settings), 2, 2, 7, breaks=3)
+        """All of them, or those to one server, at random moments: after so many bytes of what the job moves."""
+        seed = int(os.environ.get("WEIR_TEST_SEED") or random.randrange(1 << 32))
+        print(f"\nWEIR_TEST_SEED={seed}", file=sys.stderr)
+        source = random.Random(seed)
+        workers = 2
+        moved_bytes = 2 * workers * STEPS * 4 * jobs.mlp_parameters()
+        moments = sorted(source.uniform(0, 0.95) for _ in range(BREAKS))
+
+        def disturb(cluster, relays):
+            servers = [name for name in relays if not name.startswith("worker")]  # nobody calls workers
+            for moment in moments:
+                harness.wait_until(lambda: sum(r.passed_bytes for r in relays.values()) >= moment * moved_bytes,
+                                   f"{moment:.0%} of the bytes", evidence=cluster.told)
+                victims = source.choice([servers, [source.choice(servers)]])
+                print(f"after {moment:.0%}: {' '.join(victims)}", file=sys.stderr)
+                for name in victims:
+                    relays[name].break_all()
+
+        summary, breaks = self.run_behind_relays(self.job(self.settings), 2, workers, seed, disturb)
         self.assertGreater(breaks, 0)
         self.assert_same(summary)
 
