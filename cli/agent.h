@@ -55,7 +55,7 @@ struct weir_process {
     float *weights; /* local: the one copy, flat */
     struct weir_agent *agents[WEIR_AGENTS_MAX];
     size_t agent_count;
-    atomic_ullong replicas_computed, chunks_applied; /* changes */
+    atomic_ullong replicas_computed, chunks_applied, copied_bytes; /* changes */
     /* the main thread's */
     uv_loop_t loop;
     uv_async_t done;

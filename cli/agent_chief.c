@@ -164,6 +164,7 @@ static struct weir_summary_role role_of(const struct weir_member *member, const 
         .received_bytes = heartbeat->received_bytes,
         .replicas_computed = heartbeat->replicas_computed,
         .chunks_applied = heartbeat->chunks_applied,
+        .copied_bytes = heartbeat->copied_bytes,
     };
 }
 
@@ -174,7 +175,7 @@ static size_t fill_roles(const struct agent_chief *chief, struct weir_summary_ro
     size_t count = 0;
     weir_process_measure(process, &own);
     if (process->local || process->cluster.chief_in_worker_0) /* the same process plays another role, which counts it */
-        own.replicas_computed = own.chunks_applied = 0;
+        own.replicas_computed = own.chunks_applied = own.copied_bytes = 0;
     roles[count++] = role_of(&process->chief, &own, "chief");
     for (uint32_t k = 0; k < process->server_count; k++)
         roles[count++] = role_of(&process->servers[k], weir_chief_member(chief->actor.core, k), "ps");

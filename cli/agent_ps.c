@@ -24,6 +24,7 @@ struct ps_lane {
     char name[64];
     struct weir_arena arena;
     struct weir_engine *engine;
+    uint64_t copied_bytes; /* by the engine, as far as they are told */
     struct weir_store *store;
     struct weir_operand *operands; /* scratch */
     int16_t *code;
@@ -75,6 +76,14 @@ static void post_to_self(struct ps_lane *lane, enum weir_event_kind kind, uint32
     weir_post(&lane->actor, &event);
 }
 
+static void tell_copies(struct ps_lane *lane)
+{
+    uint64_t straddled_floats, copied = weir_engine_copied_bytes(lane->engine, &straddled_floats);
+    if (copied != lane->copied_bytes)
+        atomic_fetch_add(&lane->ps->process->copied_bytes, copied - lane->copied_bytes);
+    lane->copied_bytes = copied;
+}
+
 static void apply(struct ps_lane *lane, const struct weir_action *action)
 {
     struct weir_sum_program program;
@@ -88,6 +97,7 @@ static void apply(struct ps_lane *lane, const struct weir_action *action)
         program = program_of(lane, action->tree);
     weir_store_apply(lane->store, local_of(lane, action->chunk), action->step, action->tree ? &program : NULL,
                      action->skip ? NULL : &update);
+    tell_copies(lane);
     atomic_fetch_add(&lane->ps->process->chunks_applied, 1);
     post_to_self(lane, WEIR_ON_APPLIED, action->chunk, NULL, 0);
 }
@@ -96,6 +106,7 @@ static void sum(struct ps_lane *lane, const struct weir_action *action)
 {
     struct weir_sum_program program = program_of(lane, action->tree);
     const double *squares = weir_store_sum(lane->store, local_of(lane, action->chunk), &program);
+    tell_copies(lane);
     post_to_self(lane, WEIR_ON_SUMMED, action->chunk, squares, lane->ps->piece_count[action->chunk]);
 }
 

@@ -60,6 +60,7 @@ void weir_process_measure(const struct weir_process *process, struct weir_heartb
     weir_transport_bytes(process->transport, &heartbeat->sent_bytes, &heartbeat->received_bytes);
     heartbeat->replicas_computed = atomic_load(&process->replicas_computed);
     heartbeat->chunks_applied = atomic_load(&process->chunks_applied);
+    heartbeat->copied_bytes = atomic_load(&process->copied_bytes);
 }
 
 uint32_t weir_process_workers_here(const struct weir_process *process, uint32_t position)

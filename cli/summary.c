@@ -45,6 +45,7 @@ static json_t *role_json(const struct weir_summary_role *role)
     json_object_set_new(object, "received_bytes", integer(role->received_bytes));
     json_object_set_new(object, "replicas_computed", integer(role->replicas_computed));
     json_object_set_new(object, "chunks_applied", integer(role->chunks_applied));
+    json_object_set_new(object, "copied_bytes", integer(role->copied_bytes));
     return object;
 }
 

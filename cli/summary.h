@@ -20,6 +20,7 @@ struct weir_summary_role {
     uint64_t pid;
     double cpu_s;
     uint64_t peak_rss_bytes, sent_bytes, received_bytes, replicas_computed, chunks_applied;
+    uint64_t copied_bytes; /* of payload, between the received message and the sum */
 };
 
 /* All texts and arrays belong to the caller. A number that is not finite is written as null. */

@@ -111,7 +111,7 @@ struct weir_heartbeat {
     const char *waiting; /* "" or for whom this node waits */
     uint64_t pid;
     double cpu_s;
-    uint64_t peak_rss_bytes, sent_bytes, received_bytes, replicas_computed, chunks_applied;
+    uint64_t peak_rss_bytes, sent_bytes, received_bytes, replicas_computed, chunks_applied, copied_bytes;
     const char *numerics;
 };
 

@@ -22,7 +22,7 @@
 #define WEIR_WIRE_VIEW_VARIABLE(F) F(offset), F(elements)
 #define WEIR_WIRE_HEARTBEAT(F)                                                                                         \
     F(incarnation), F(step), F(leaving), F(pid), F(cpu_s), F(peak_rss_bytes), F(sent_bytes), F(received_bytes),        \
-        F(replicas_computed), F(chunks_applied)
+        F(replicas_computed), F(chunks_applied), F(copied_bytes)
 #define WEIR_WIRE_CONTRIBUTION(F) F(generation), F(step), F(chunk), F(level), F(index), F(empty)
 #define WEIR_WIRE_SEAL(F) F(generation), F(step), F(round), F(replica), F(samples), F(loss)
 #define WEIR_WIRE_FETCH(F) F(chunk), F(version), F(part)

@@ -32,7 +32,8 @@ class Smoke(ClusterCase):
             self.assertIsInstance(summary.get(key), kind, key)
         for entry in summary["roles"]:
             self.assertEqual(set(entry) - {"role"}, {"index", "pid", "cpu_s", "peak_rss_bytes", "sent_bytes",
-                                                     "received_bytes", "replicas_computed", "chunks_applied"})
+                                                     "received_bytes", "replicas_computed", "chunks_applied",
+                                                     "copied_bytes"})
         self.assertEqual(sorted(entry["role"] for entry in summary["roles"]), ["chief", "ps", "worker", "worker"])
         self.assertEqual(set(summary["validation"]), {"loss", "accuracy"})
 

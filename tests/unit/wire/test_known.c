@@ -97,8 +97,8 @@ static void heartbeat_and_refused(void **state)
 {
     (void)state;
     EXPECT(WEIR_HEARTBEAT, heartbeat,
-           "1a2b08011002180122036572722a04776169743003390000000000001240400548065007580860096a036e756d",
-           {1, 2, true, "err", "wait", 3, 4.5, 5, 6, 7, 8, 9, "num"});
+           "1a2d08011002180122036572722a04776169743003390000000000001240400548065007580860096a036e756d700a",
+           {1, 2, true, "err", "wait", 3, 4.5, 5, 6, 7, 8, 9, 10, "num"});
     EXPECT(WEIR_REFUSED, refused, "22040a026e6f", {"no"});
 }
 
