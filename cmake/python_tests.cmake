@@ -1,17 +1,23 @@
 # weir_python_tests(GROUP [ASAN stem...]): each method of the current folder's test_X.py (unittest) as a ctest entry
 # GROUP.X.METHOD, with its own guard time and its own place in the report. They find the program in the environment's
-# WEIR. Those of the files named after ASAN also carry the label asan.
+# WEIR. Those of the files named after ASAN also carry the label asan. What takes long is in full_X.py: it has the
+# label clusterfull instead of the group's, for tests/run.sh --full.
 function(weir_python_tests group)
   cmake_parse_arguments(ARG "" "" "ASAN" ${ARGN})
   set(slowness 1)
   if(WEIR_SANITIZE)
     set(slowness 5)
   endif()
-  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/test_*.py)
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/test_*.py ${CMAKE_CURRENT_SOURCE_DIR}/full_*.py)
   foreach(file ${files})
     get_filename_component(stem ${file} NAME_WE)
     string(REGEX REPLACE "^test_" "" short ${stem})
     set(labels ${group})
+    set(guard_s 300)
+    if(stem MATCHES "^full_")
+      set(labels clusterfull)
+      set(guard_s 3600)
+    endif()
     if(stem IN_LIST ARG_ASAN)
       list(APPEND labels asan)
     endif()
@@ -23,7 +29,7 @@ function(weir_python_tests group)
       elseif(line MATCHES "def test_([a-z0-9_]+)")
         set(name ${group}.${short}.${CMAKE_MATCH_1})
         add_test(NAME ${name} COMMAND /usr/bin/python3 -B ${file} -v ${class}.test_${CMAKE_MATCH_1})
-        set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS "${labels}" RUN_SERIAL ON
+        set_tests_properties(${name} PROPERTIES TIMEOUT ${guard_s} LABELS "${labels}" RUN_SERIAL ON
           SKIP_REGULAR_EXPRESSION "OK \\(skipped="
           ENVIRONMENT "WEIR=$<TARGET_FILE:weir>;WEIR_TEST_SLOWNESS=${slowness}")
       endif()

@@ -2,14 +2,15 @@
 # Builds weir and runs its tests: sh tests/run.sh [--full] [--only GROUP]... [--no-install]
 # Groups are labels of ctest: tidy, unit, conformance, sim, interop, integration in build/, and asan in build-asan/
 # (what is labelled unit, conformance or asan, under the address and undefined-behaviour sanitizers). --full adds clang,
-# tsan, simfull and quickstart. Every group runs, whatever fails before; the exit code is 1 if any test failed,
+# tsan, simfull, clusterfull (every repeat of equal placements; what the example learns with three seeds, as a program
+# that is not weir finds) and quickstart. Every group runs, whatever fails before; the exit code is 1 if any test failed,
 # and the last line is "N passed, M failed". Set JOBS to use fewer cores than there are.
 set -eu
 
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
 groups="tidy unit conformance sim interop integration asan"
-full_groups="clang tsan simfull quickstart"
+full_groups="clang tsan simfull clusterfull quickstart"
 only=
 full=
 install=yes
@@ -143,7 +144,7 @@ run_group() {
     case $1 in
     # Tests of one process use all cores; those that start clusters run one at a time, so that their figures hold.
     tidy | unit | conformance | sim) labelled "$1" release "^$1\$" "$jobs" ;;
-    interop | integration | simfull) labelled "$1" release "^$1\$" 1 ;;
+    interop | integration | simfull | clusterfull) labelled "$1" release "^$1\$" 1 ;;
     asan) labelled asan asan '^(unit|conformance|asan)$' "$jobs" ;;
     clang) labelled clang clang '^unit$' "$jobs" ;;
     tsan) labelled tsan tsan '^(unit|tsan)$' "$jobs" ;;

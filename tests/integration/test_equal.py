@@ -8,33 +8,41 @@ PLACEMENTS = [(ps, workers) for ps in (1, 2, 3) for workers in (1, 2, 3, 4)]
 STEPS = 2 * 32  # two epochs of 2,000 samples in batches of 64
 
 
-class Equal(ClusterCase):
+class Placements(ClusterCase):
     def digests(self, job, ps=None, workers=None, **flags):
         result = harness.run_job(job, ps, workers, **flags)
         self.assert_done(result)
         self.assertEqual(result.summary["steps"], STEPS)
         return result.summary["digest"], result.summary["state_digest"]
 
-    def check_replicas(self, replicas):
-        """One process, then every placement, of which some run three times: threads and messages come in any order."""
+    def check_replicas(self, replicas, repeats):
+        """One process, then every placement, as often as repeats(number) says: threads and messages come in any order.
+        """
         job = self.job({"replicas": replicas})
         expected = self.digests(job)
         for number, (ps, workers) in enumerate(PLACEMENTS):
-            for repeat in range(3 if number % 4 == replicas % 4 else 1):
+            for repeat in range(repeats(number)):
                 with self.subTest(replicas=replicas, ps=ps, workers=workers, repeat=repeat):
                     self.assertEqual(self.digests(job, ps, workers), expected)
 
+
+class Equal(Placements):
+    """Some placements run three times; full_equal.py does that with all of them."""
+
+    def check_some_again(self, replicas):
+        self.check_replicas(replicas, lambda number: 3 if number % 4 == replicas % 4 else 1)
+
     def test_one_replica_ends_alike_on_every_placement(self):
-        self.check_replicas(1)
+        self.check_some_again(1)
 
     def test_three_replicas_end_alike_on_every_placement(self):
-        self.check_replicas(3)
+        self.check_some_again(3)
 
     def test_four_replicas_end_alike_on_every_placement(self):
-        self.check_replicas(4)
+        self.check_some_again(4)
 
     def test_six_replicas_end_alike_on_every_placement(self):
-        self.check_replicas(6)
+        self.check_some_again(6)
 
     def test_a_run_can_be_repeated(self):
         job = self.job({"replicas": 2})
@@ -149,6 +157,16 @@ class Shared(ClusterCase):
                 held = [entry["chunks_applied"] / STEPS for entry in result.roles("ps")]
                 self.assertEqual(sum(held), chunks)
                 self.assertLessEqual(max(held) - min(held), 1)
+
+    def test_sums_are_taken_from_where_messages_were_received(self):
+        """Also with clipping by norm, whose sums are taken before the step is decided."""
+        for clipping in (None, 1.0):
+            with self.subTest(clipping=clipping):
+                optimizer = {"class_name": "Adam", "config": {"global_clipnorm": clipping}}
+                result = harness.run_job(self.job({"replicas": 4, "compile.optimizer": optimizer}), 2, 3)
+                self.assert_done(result)
+                for entry in result.summary["roles"]:
+                    self.assertEqual(entry["copied_bytes"], 0)
 
     def test_only_as_many_bytes_move_as_the_sum_tree_needs(self):
         """Where each worker hosts one aligned subtree, it sends one gradient and gets one model per step, and the first

@@ -72,7 +72,7 @@ SKIPPED_FOLDERS = {".git", "build-logs", "__pycache__"}
 SKIPPED_PREFIXES = ("build",)
 
 # Labels of ctest: each test has exactly the group that tests/run.sh runs it in; `asan` and `tsan` come on top.
-TEST_GROUPS = {"tidy", "unit", "conformance", "sim", "interop", "integration", "simfull"}
+TEST_GROUPS = {"tidy", "unit", "conformance", "sim", "interop", "integration", "simfull", "clusterfull"}
 
 # Undefined symbols that a pure library may have, besides what pure libraries define.
 PURE_SYMBOLS = {
