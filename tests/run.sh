@@ -3,8 +3,8 @@
 # Groups are labels of ctest: tidy, unit, conformance, sim, interop, integration in build/, and asan in build-asan/
 # (what is labelled unit, conformance or asan, under the address and undefined-behaviour sanitizers). --full adds clang,
 # tsan, simfull, clusterfull (every repeat of equal placements; what the example learns with three seeds, as a program
-# that is not weir finds) and quickstart. Every group runs, whatever fails before; the exit code is 1 if any test failed,
-# and the last line is "N passed, M failed". Set JOBS to use fewer cores than there are.
+# that is not weir finds) and quickstart. Every group runs, whatever fails before; the exit code is 1 if any test
+# failed, and the last line is "N passed, M failed". Set JOBS to use fewer cores than there are.
 set -eu
 
 cd "$(dirname "$0")/.."

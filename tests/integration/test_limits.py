@@ -1,4 +1,4 @@
-"""Every key of the job at both ends of what it allows: the job is done, or refused by the key's name; nothing crashes."""
+"""Every key of the job at both ends of what it allows: the job is done, or refused by the key's name, never a crash."""
 import json
 import os
 import signal
