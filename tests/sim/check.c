@@ -73,23 +73,102 @@ void check_freed(struct sim *sim, uint32_t chunk, uint64_t version)
 
 /* A holder has at most K partly received chunks per lane, whoever sends (counted from what arrives, not from what the
  * lane says of itself). */
-void check_credit(struct sim *sim, const struct weir_contribution *contribution)
+void check_arrival(struct sim *sim, const struct weir_contribution *contribution)
 {
     uint64_t step = contribution->step, all = (UINT64_C(1) << sim->config.replicas) - 1;
+    uint64_t replicas = reference_replicas(sim->config.replicas, contribution->level, contribution->index);
     struct arrivals *own = &sim->arrivals[contribution->chunk];
+    if (contribution->generation != sim->config.generation)
+        return;
+    sim->coverage->count[COUNT_LATE] += step < own->step;
     if (step < own->step)
         return;
     if (step > own->step)
         *own = (struct arrivals){.step = step};
-    uint32_t from = contribution->index << contribution->level, count = UINT32_C(1) << contribution->level;
-    for (uint32_t r = from; r < from + count && r < sim->config.replicas; r++)
-        own->replicas |= UINT64_C(1) << r;
+    sim->coverage->count[COUNT_BELOW] += (own->replicas & replicas) == replicas;
+    sim->coverage->count[COUNT_ABOVE] += (own->replicas & replicas) && (own->replicas & replicas) != replicas;
+    own->replicas |= replicas;
     uint32_t partly = 0, stride = sim->config.servers * sim->config.lanes;
     for (uint32_t c = contribution->chunk % stride; c < sim->layout.chunks; c += stride)
         partly += sim->arrivals[c].replicas != 0 && sim->arrivals[c].replicas != all;
     if (partly > sim->config.credit)
         sim_fail(sim, "credit: the lane of chunk %u has %u partly received chunks, %u are allowed", contribution->chunk,
                  partly, sim->config.credit);
+}
+
+/* What has a payload takes memory until it is sent: so few may wait, per stream. */
+#define PAYLOADS_MAX 2
+void check_unsent(struct sim *sim, uint32_t actor, uint32_t unsent)
+{
+    if (unsent > PAYLOADS_MAX)
+        sim_fail(sim, "%s has %u payloads on one stream that are not sent yet, %d are allowed",
+                 sim->processes[sim->actors[actor].process].name, unsent, PAYLOADS_MAX);
+}
+
+/* Who is told that a chunk is covered never sends it again. */
+void check_covered(struct sim *sim, const struct weir_covered *covered)
+{
+    const struct arrivals *arrivals = &sim->arrivals[covered->chunk];
+    uint64_t all = (UINT64_C(1) << sim->config.replicas) - 1;
+    if (arrivals->step < covered->step || (arrivals->step == covered->step && arrivals->replicas != all))
+        sim_fail(sim, "chunk %u is said to be covered in step %llu, and is not", covered->chunk,
+                 (unsigned long long)covered->step);
+}
+
+/* A member from which nothing came for longer than the lease is lost; where its stream broke meanwhile, the lease began
+ * anew. */
+void check_silence(struct sim *sim)
+{
+    enum weir_chief_state chief = weir_chief_state(sim->actors[0].core);
+    if (sim->silence_judged && !sim->config.reset_per_mille && !sim->cut.came && sim->processes[0].alive &&
+        chief < WEIR_CHIEF_FINISHING)
+        sim_fail(sim, "%s was silent for %.1f s, and the job goes on", sim->processes[sim->paused].name,
+                 (double)sim->pause_ns / 1e9);
+}
+
+/* A job ends once, in one way: finished when its results are written, failed with a reason. */
+void check_view(struct sim *sim, const struct weir_view *view)
+{
+    if (view->state == WEIR_VIEW_FINISHED && !sim->results_written)
+        sim_fail(sim, "View(finished) goes out before the results are written");
+    if (view->state == WEIR_VIEW_RUNNING && sim->differs >= 0)
+        sim_fail(sim, "a job begins whose workers read different data");
+    if (view->state == WEIR_VIEW_FAILED && !view->reason[0])
+        sim_fail(sim, "View(failed) goes out without a reason");
+    if (sim->published > WEIR_VIEW_RUNNING && view->state != sim->published)
+        sim_fail(sim, "after the view that the job is over another one goes out");
+    sim->published = view->state;
+}
+
+/* Success is what the chief says when the results are written, and what the others have heard of it. */
+void check_exit(struct sim *sim, const struct process *process)
+{
+    bool success = process->kind == CHIEF ? sim->results_written : process->told_finished;
+    if (process->code == 0 && !success)
+        sim_fail(sim, "%s left with exit status 0 before View(finished)", process->name);
+    if (process->code != 0 && process->told_finished)
+        sim_fail(sim, "%s failed after View(finished): %s", process->name, process->reason);
+}
+
+void check_generation(struct sim *sim, const struct actor *actor, const struct weir_message_body *body)
+{
+    uint64_t generation = sim->config.generation;
+    bool lane = actor->kind == ACTOR_LANE || actor->kind == ACTOR_EXCHANGE;
+    bool same = (body->type != WEIR_CONTRIBUTION || body->contribution.generation == generation) &&
+                (body->type != WEIR_SEAL || body->seal.generation == generation) &&
+                (body->type != WEIR_PARTIAL || body->partial.generation == generation) &&
+                (body->type != WEIR_RECORD || body->record.generation == generation) &&
+                (body->type != WEIR_VIEW || body->view.generation == generation) &&
+                (body->type != WEIR_HELLO || !lane || body->hello.generation == generation);
+    if (!same)
+        sim_fail(sim, "%s sends a message of another generation", sim->processes[actor->process].name);
+}
+
+void check_fetched(struct sim *sim)
+{
+    for (uint32_t c = 0; c < sim->layout.chunks; c++)
+        if (sim->fetched[c] != (UINT32_C(1) << (1 + sim->config.slots)) - 1)
+            sim_fail(sim, "the chief writes results without all parts of chunk %u", c);
 }
 
 static bool admits(const struct actor *actor, const struct weir_hello *hello)
@@ -139,15 +218,37 @@ void check_compute(struct sim *sim, uint32_t process, uint64_t step)
 /* A chief that stands still for longer than the lease answers nobody whose stream broke meanwhile. */
 static bool chief_was_away(const struct sim *sim)
 {
-    return sim->paused == 0 && sim->pause_ns > 4000 * MS && sim->config.reset_per_mille > 0;
+    return sim->paused == 0 && !sim->close_call && sim->pause_ns > 4000 * MS &&
+           (sim->config.reset_per_mille > 0 || sim->cut.came);
+}
+
+static bool names(const struct process *process, const struct sim *sim, uint32_t other)
+{
+    return strstr(process->reason, sim->processes[other].name);
+}
+
+/* Whether a process that failed says between whom a link was cut for good. */
+static bool names_the_cut(const struct sim *sim, const struct process *process)
+{
+    return sim->cut.came && !sim->cut.heals_ns &&
+           (names(process, sim, sim->actors[sim->cut.actor[0]].process) ||
+            names(process, sim, sim->actors[sim->cut.actor[1]].process));
+}
+
+/* Whether it says who was silent; who was it has heard nothing from the others. */
+static bool names_the_silent(const struct sim *sim, const struct process *process)
+{
+    return sim->silent && (names(process, sim, (uint32_t)sim->paused) || process == &sim->processes[sim->paused]);
 }
 
 /* Whether a process that failed says why: it names whom the cluster lost, or who was told to stop, or what failed. */
 static bool names_the_cause(const struct sim *sim, const struct process *process)
 {
-    return (sim->killed_at && strstr(process->reason, sim->processes[sim->killed].name)) ||
-           (sim->signal_came && strstr(process->reason, sim->processes[sim->signalled].name)) ||
-           (chief_was_away(sim) && strstr(process->reason, "lost ")) ||
+    return (sim->killed_at && names(process, sim, (uint32_t)sim->killed)) ||
+           (sim->signal_came && names(process, sim, (uint32_t)sim->signalled)) ||
+           (chief_was_away(sim) && strstr(process->reason, "lost ")) || names_the_cut(sim, process) ||
+           names_the_silent(sim, process) ||
+           (sim->differs >= 0 && strstr(process->reason, "all workers must read the same data")) ||
            (sim->config.no_results && strstr(process->reason, "no space left")) ||
            (!sim->processes[0].alive && strstr(process->reason, "chief/0 could not be reached")); /* came too late */
 }
@@ -170,13 +271,13 @@ void check_killed_is_named(struct sim *sim)
 {
     const struct weir_chief *chief = sim->actors[0].core;
     bool training = weir_chief_state(chief) >= WEIR_CHIEF_TRAINING && weir_chief_state(chief) <= WEIR_CHIEF_FETCHING;
-    if (!sim->killed_at || sim->now < sim->killed_at + 4000 * MS || !training || sim->config.pause ||
+    if (!sim->killed_at || sim->now < sim->killed_at + 4000 * MS || !training || sim->config.pause || sim->cut.came ||
         sim->config.reset_per_mille || sim->signal_came)
         return;
     if (!strstr(weir_chief_waiting(chief), sim->processes[sim->killed].name))
         sim_fail(sim, "%s was killed, and the chief says that it waits for \"%s\"", sim->processes[sim->killed].name,
                  weir_chief_waiting(chief));
-    sim->coverage->named++;
+    sim->coverage->count[COUNT_NAMED]++;
 }
 
 void check_end(struct sim *sim)
@@ -191,10 +292,7 @@ void check_end(struct sim *sim)
             sim_fail(sim, "%s failed without naming the cause: %s", process->name, process->reason);
     }
     if (sim->processes[0].exited && sim->processes[0].code == 0) {
-        sim->coverage->finished++;
-        uint64_t last = (uint64_t)sim->config.steps_per_epoch * sim->config.epochs;
-        for (uint32_t c = 0; c < sim->layout.chunks; c++)
-            if (!sim->fetched[c] || sim->values[c][last] != reference_weights(sim->reference, c, last))
-                sim_fail(sim, "the job ended without the last version of chunk %u", c);
+        sim->coverage->count[COUNT_FINISHED]++;
+        check_fetched(sim);
     }
 }

@@ -76,7 +76,8 @@ static void build_chief(struct sim *sim)
         .workers = config->workers,
         .replicas = config->replicas,
         .layout = sim->layout,
-        .slot_count = 1,
+        .slot_count = config->slots,
+        .generation = config->generation,
         .start_timeout_ns = 60000 * MS,
         .lease_ns = 5000 * MS,
         .heartbeat_ns = 100 * MS,
@@ -99,6 +100,7 @@ static void build_node(struct sim *sim, uint32_t process)
         .lease_ns = 5000 * MS,
         .heartbeat_ns = 100 * MS,
     };
+    node.hello.train_samples = 1000 + (sim->differs == (int32_t)process);
     uint32_t a = add_actor(sim, ACTOR_NODE, process, 0, 1, WEIR_NODE_ACTIONS_MAX);
     sim->actors[a].core = weir_node_init(&sim->arena, &node);
     sim->actors[a].running = true;
@@ -120,6 +122,7 @@ static void build_server_lanes(struct sim *sim, uint32_t process)
     const uint64_t *incarnations = incarnations_of(sim);
     for (uint32_t l = 0; l < config->lanes; l++) {
         struct weir_ps_lane_config lane = {
+            .generation = config->generation,
             .incarnation = p->incarnation,
             .view = 1,
             .job_hash = HASH,
@@ -133,7 +136,7 @@ static void build_server_lanes(struct sim *sim, uint32_t process)
             .gated = config->gate != WEIR_GATE_NONE,
             .variables = sim->schedule.variables,
             .pieces = sim->pieces_of,
-            .slots = 1,
+            .slots = config->slots,
             .recorder_name = sim->server_names[0],
             .chief_name = sim->processes[0].name,
             .worker_names = sim->worker_names,
@@ -149,7 +152,8 @@ static void build_server_lanes(struct sim *sim, uint32_t process)
     }
     if (p->index != 0)
         return;
-    struct weir_recorder_config recorder = {.replicas = config->replicas,
+    struct weir_recorder_config recorder = {.generation = config->generation,
+                                            .replicas = config->replicas,
                                             .workers = config->workers,
                                             .servers = config->servers,
                                             .worker_names = sim->worker_names,
@@ -167,6 +171,7 @@ static void build_worker_lanes(struct sim *sim, uint32_t process)
     weir_layout_hosted(p->index, config->replicas, config->workers, &first, &count);
     for (uint32_t l = 0; l < config->lanes; l++) {
         struct weir_exchange_config exchange = {
+            .generation = config->generation,
             .incarnation = p->incarnation,
             .view = 1,
             .job_hash = HASH,
@@ -299,6 +304,8 @@ void cluster_step(struct sim *sim, uint32_t id, struct weir_event *event)
     core_step(actor, event, &actor->actions);
     for (size_t i = 0; i < actor->actions.count && !sim->failed; i++)
         interpret(sim, id, &actor->actions.list[i]);
+    if (actor->kind == ACTOR_EXCHANGE)
+        credit_check(sim, id);
     uint64_t deadline = deadline_of(actor);
     actor->timer_id++; /* an earlier timer is void */
     if (deadline == WEIR_NEVER || !sim->processes[actor->process].alive)
@@ -373,6 +380,8 @@ void cluster_local(struct sim *sim, struct sim_event *event)
     struct process *process = &sim->processes[actor->process];
     if (event->local == WEIR_ON_START)
         actor->running = process->alive;
+    if (event->local == WEIR_ON_READY)
+        credit_ready(actor, event->step, event->offset);
     if (event->local == WEIR_ON_APPLIED)
         sim->life[event->chunk][event->step + 1] = RELEASED;
     if (event->local == WEIR_ON_COMPUTED && process->computing && process->alive) {
@@ -404,7 +413,7 @@ void cluster_kill(struct sim *sim, uint32_t process)
     sim_say(sim, "%s is killed", p->name);
     p->alive = false;
     sim->killed_at = sim->now;
-    sim->coverage->kills++;
+    sim->coverage->count[COUNT_KILLS]++;
     for (uint32_t a = 0; a < sim->actor_count; a++)
         if (sim->actors[a].process == process)
             sim->actors[a].running = false;

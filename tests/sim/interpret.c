@@ -78,18 +78,20 @@ static void do_tell(struct sim *sim, const struct actor *actor, const struct wei
 static uint64_t sum_of(struct sim *sim, const struct weir_tree *tree)
 {
     int16_t code[2 * MAX_REPLICAS];
-    uint64_t stack[MAX_REPLICAS + 1];
+    uint64_t stack[2 * MAX_REPLICAS];
     size_t length = weir_tree_program(tree, code), top = 0;
     for (size_t i = 0; i < length; i++) {
         if (code[i] != WEIR_TREE_ADD) {
             stack[top++] = payload_at(sim, tree->first[code[i]].payload)->value;
             continue;
         }
-        assert(top >= 2);
+        if (top < 2)
+            break;
         top--;
         stack[top - 1] = reference_add(stack[top - 1], stack[top]);
     }
-    assert(top <= 1);
+    if (top != (length > 0))
+        sim_fail(sim, "the program of a sum leaves %zu values", top);
     return top ? stack[0] : SUM_OF_NOTHING;
 }
 
@@ -111,6 +113,8 @@ static void do_apply(struct sim *sim, uint32_t id, const struct weir_action *act
     uint32_t chunk = action->chunk;
     if (action->tree)
         check_contributions(sim, action->tree, action->step, chunk);
+    if (sim->failed)
+        return;
     uint64_t sum = action->tree ? sum_of(sim, action->tree) : sim->sums[chunk];
     if (sim->life[chunk][action->step] != RELEASED || sim->life[chunk][action->step + 1] != NOT_MADE)
         sim_fail(sim, "chunk %u is applied to version %llu, which was freed, or twice", chunk,
@@ -119,7 +123,8 @@ static void do_apply(struct sim *sim, uint32_t id, const struct weir_action *act
     sim->values[chunk][action->step + 1] =
         action->skip ? old : reference_apply(old, sum, action->record, scale_of(sim, action->verdict, chunk));
     sim->life[chunk][action->step + 1] = BEING_MADE;
-    sim->coverage->skips += action->skip;
+    sim->slots[chunk] = sim->values[chunk][action->step + 1];
+    sim->coverage->count[COUNT_SKIPS] += action->skip;
     check_applied(sim, chunk, action->step + 1);
     check_versions(sim);
     sim_say(sim, "%s: chunk %u is at version %llu", sim->processes[sim->actors[id].process].name, chunk,
@@ -133,6 +138,8 @@ static void do_sum(struct sim *sim, uint32_t id, const struct weir_action *actio
 {
     uint32_t count = sim->pieces_of[action->chunk];
     check_contributions(sim, action->tree, action->step, action->chunk);
+    if (sim->failed)
+        return;
     sim->sums[action->chunk] = sum_of(sim, action->tree);
     struct sim_event *event = tell(sim, id, WEIR_ON_SUMMED, work(sim));
     event->chunk = action->chunk;
@@ -142,44 +149,49 @@ static void do_sum(struct sim *sim, uint32_t id, const struct weir_action *actio
         event->parcel.numbers[i] = reference_square(&sim->config, sim->sums[action->chunk], action->step, i);
 }
 
+static uint64_t last_version(const struct sim *sim)
+{
+    return (uint64_t)sim->config.steps_per_epoch * sim->config.epochs;
+}
+
 static uint64_t weights_payload(struct sim *sim, const struct weir_weights *weights)
 {
     if (sim->life[weights->chunk][weights->version] != RELEASED)
         sim_fail(sim, "invariant 2: version %llu of chunk %u is sent, which %s", (unsigned long long)weights->version,
                  weights->chunk, sim->life[weights->chunk][weights->version] == FREED ? "was freed" : "is not made");
-    return payload_new(sim, sim->values[weights->chunk][weights->version], 0);
+    if (weights->part == 0)
+        return payload_new(sim, sim->values[weights->chunk][weights->version], 0);
+    if (weights->part > sim->config.slots || sim->life[weights->chunk][last_version(sim)] != RELEASED)
+        sim_fail(sim, "part %u of chunk %u is sent, which %s", weights->part, weights->chunk,
+                 weights->part > sim->config.slots ? "does not exist" : "still changes");
+    sim->coverage->count[COUNT_SLOTS]++;
+    return payload_new(sim, reference_slot(sim->slots[weights->chunk], weights->part - 1), 0);
 }
 
 /* ---- workers */
 
-static uint64_t node_value(const struct sim *sim, const struct process *worker, uint32_t first, uint32_t count,
-                           uint32_t chunk)
+static bool in_tree(const struct sim_config *config, uint32_t level, uint32_t index)
 {
-    if (count == 1)
-        return reference_empty(&sim->config, worker->gradient_step, first)
-                   ? SUM_OF_NOTHING
-                   : reference_leaf(worker->gradient_step, first, chunk, worker->gradient_weights);
-    uint32_t left = weir_tree_left(count);
-    uint64_t a = node_value(sim, worker, first, left, chunk);
-    uint64_t b = node_value(sim, worker, first + left, count - left, chunk);
-    return a && b ? reference_add(a, b) : a ? a : b;
+    return level <= reference_root(config->replicas) && reference_replicas(config->replicas, level, index);
 }
 
-static uint64_t gradient_payload(struct sim *sim, const struct process *worker, struct weir_action *action)
+uint64_t gradient_payload(struct sim *sim, const struct process *worker, struct weir_contribution *contribution)
 {
-    struct weir_contribution *contribution = &action->body.contribution;
-    uint32_t first = 0, count = 0;
     if (!worker->has_gradient || worker->gradient_step != contribution->step)
         sim_fail(sim, "%s sends the gradient of step %llu, which it does not keep", worker->name,
                  (unsigned long long)contribution->step);
-    weir_tree_range(sim->config.replicas, (struct weir_tree_node){contribution->level, contribution->index}, &first,
-                    &count);
-    uint64_t value = node_value(sim, worker, first, count, contribution->chunk);
+    uint32_t level = contribution->level, index = contribution->index;
+    if (!in_tree(&sim->config, level, index)) {
+        sim_fail(sim, "%s sends node (%u, %u), which the tree does not have", worker->name, level, index);
+        return 0;
+    }
+    uint64_t value = reference_gradient(&sim->config, worker->gradient_step, contribution->chunk,
+                                        worker->gradient_weights, level, index);
     contribution->empty = value == SUM_OF_NOTHING;
-    sim->coverage->empties += contribution->empty;
+    sim->coverage->count[COUNT_EMPTY] += contribution->empty;
     if (contribution->empty)
         return 0;
-    return payload_new(sim, value, ((UINT64_C(1) << count) - 1) << first);
+    return payload_new(sim, value, reference_replicas(sim->config.replicas, level, index));
 }
 
 static void tell_seals(struct sim *sim, uint32_t process, const struct weir_record *record, uint64_t all,
@@ -189,7 +201,8 @@ static void tell_seals(struct sim *sim, uint32_t process, const struct weir_reco
     weir_layout_hosted(sim->processes[process].index, sim->config.replicas, sim->config.workers, &first, &count);
     for (uint32_t r = first; r < first + count; r++) {
         struct weir_message_body body = {.type = WEIR_SEAL};
-        body.seal = (struct weir_seal){.step = record->step, .round = record->round, .replica = r};
+        body.seal = (struct weir_seal){
+            .generation = record->generation, .step = record->step, .round = record->round, .replica = r};
         body.seal.samples = reference_number(all, record->step, record->round, r, 0);
         body.seal.loss = reference_number(all, record->step, record->round, r, 1);
         for (uint32_t m = 0; m < WEIR_METRIC_SUMS; m++)
@@ -236,9 +249,11 @@ static void store(struct sim *sim, uint32_t id, const struct weir_action *action
     uint64_t value = payload_at(sim, action->payload)->value;
     payload_release(sim, action->payload);
     if (process->kind == CHIEF) {
-        uint64_t last = (uint64_t)sim->config.steps_per_epoch * sim->config.epochs;
-        if (action->part == 0)
-            sim->fetched[action->chunk] = action->step == last && value == sim->values[action->chunk][last];
+        uint64_t weights = reference_weights(sim->reference, action->chunk, last_version(sim));
+        if (action->step != last_version(sim) || action->part > sim->config.slots ||
+            value != (action->part ? reference_slot(weights, action->part - 1) : weights))
+            sim_fail(sim, "the chief got something else for part %u of chunk %u", action->part, action->chunk);
+        sim->fetched[action->chunk] |= UINT32_C(1) << action->part;
         return;
     }
     uint64_t parity = action->step & 1;
@@ -247,6 +262,9 @@ static void store(struct sim *sim, uint32_t id, const struct weir_action *action
                  (unsigned long long)process->compute_step);
     if (value != reference_weights(sim->reference, action->chunk, action->step))
         sim_fail(sim, "invariant 4: %s got other weights for chunk %u version %llu", process->name, action->chunk,
+                 (unsigned long long)action->step);
+    if (process->version[parity][action->chunk] == action->step)
+        sim_fail(sim, "%s is given chunk %u version %llu twice", process->name, action->chunk,
                  (unsigned long long)action->step);
     process->version[parity][action->chunk] = action->step;
     process->weights[parity][action->chunk] = value;
@@ -274,11 +292,7 @@ static void stop_process(struct sim *sim, uint32_t id, const struct weir_action 
     p->alive = false;
     p->code = action->code;
     snprintf(p->reason, sizeof p->reason, "%s", action->text);
-    if (p->kind != CHIEF && action->code == 0 && sim->processes[0].alive) {
-        const struct weir_chief *chief = sim->actors[0].core;
-        if (weir_chief_state(chief) < WEIR_CHIEF_FINISHING)
-            sim_fail(sim, "%s left before View(finished)", p->name);
-    }
+    check_exit(sim, p);
     for (uint32_t a = 0; a < sim->actor_count; a++)
         if (sim->actors[a].process == process)
             sim->actors[a].running = false;
@@ -288,12 +302,25 @@ static void stop_process(struct sim *sim, uint32_t id, const struct weir_action 
 static void do_send(struct sim *sim, uint32_t id, const struct weir_action *action)
 {
     struct weir_action copy = *action;
-    uint64_t payload = 0;
-    if (action->body.type == WEIR_WEIGHTS)
+    uint64_t payload = 0, value = 0;
+    check_generation(sim, &sim->actors[id], &action->body);
+    if (action->body.type == WEIR_VIEW)
+        check_view(sim, &action->body.view);
+    else if (action->body.type == WEIR_COVERED)
+        check_covered(sim, &action->body.covered);
+    else if (action->body.type == WEIR_WEIGHTS)
         payload = weights_payload(sim, &action->body.weights);
     else if (action->body.type == WEIR_CONTRIBUTION)
-        payload = gradient_payload(sim, &sim->processes[sim->actors[id].process], &copy);
+        payload = gradient_payload(sim, &sim->processes[sim->actors[id].process], &copy.body.contribution);
+    if (sim->failed)
+        return;
+    if (payload)
+        value = payload_at(sim, payload)->value;
+    if (action->body.type == WEIR_CONTRIBUTION)
+        credit_sent(sim, id, action->peer, action->body.contribution.chunk);
+    repeat_before(sim, id, &copy);
     net_send(sim, id, &copy, payload);
+    repeat_after(sim, id, &copy, value);
 }
 
 void interpret(struct sim *sim, uint32_t id, const struct weir_action *action)
@@ -303,7 +330,8 @@ void interpret(struct sim *sim, uint32_t id, const struct weir_action *action)
         net_connect(sim, id, action->peer);
         break;
     case WEIR_DO_CLOSE:
-        net_close(sim, id, action->peer, action->text);
+        sim_fail(sim, "%s cuts off a stream of the cluster, whose nodes keep the rules: %s",
+                 sim->processes[sim->actors[id].process].name, action->text);
         break;
     case WEIR_DO_SEND:
         do_send(sim, id, action);
@@ -338,6 +366,8 @@ void interpret(struct sim *sim, uint32_t id, const struct weir_action *action)
         break;
     case WEIR_DO_RESULTS:
         sim_say(sim, "chief/0 has fetched the result");
+        check_fetched(sim);
+        sim->results_written = !sim->config.no_results;
         snprintf(tell(sim, id, WEIR_ON_RESULTS, sim_delay(sim))->text, 200, "%s",
                  sim->config.no_results ? "weights.safetensors: no space left" : "");
         break;

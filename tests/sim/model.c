@@ -1,5 +1,5 @@
 /* The model that judges. It computes what a job must come to, step by step and in one place, from nothing but the job:
- * it shares no code with the cores, not even the sum tree, which it walks level by level instead of from the top.
+ * it shares no code with the cores, not even the sum tree.
  *
  * A gradient is a hash of (step, replica, chunk, all weights that it was computed with): a torn pull, a lost or
  * doubled contribution, or another shape of the sum makes another number, and every version after it too.
@@ -11,10 +11,11 @@
 
 struct model_record {
     enum weir_order order;
-    uint64_t epoch, iterations;
+    uint64_t epoch, iterations, last_epoch;
     struct weir_totals train, validation, last_train, last_validation;
     bool skip;
     double scale, norms[MAX_CHUNKS + 2];
+    size_t norm_count;
 };
 
 struct reference {
@@ -36,7 +37,7 @@ uint64_t reference_all(const uint64_t *weights, uint32_t chunks)
     return all;
 }
 
-uint64_t reference_leaf(uint64_t step, uint32_t replica, uint32_t chunk, uint64_t all_weights)
+static uint64_t leaf(uint64_t step, uint32_t replica, uint32_t chunk, uint64_t all_weights)
 {
     return sim_hash(step << 8 | replica, chunk, all_weights) | 1;
 }
@@ -71,6 +72,37 @@ bool reference_empty(const struct sim_config *config, uint64_t step, uint32_t re
     return samples_of(config, step, replica) == 0;
 }
 
+uint64_t reference_slot(uint64_t weights, uint32_t slot)
+{
+    return sim_hash(weights, slot, 17);
+}
+
+uint32_t reference_root(uint32_t replicas)
+{
+    uint32_t level = 0;
+    while (UINT32_C(1) << level < replicas)
+        level++;
+    return level;
+}
+
+uint64_t reference_replicas(uint32_t replicas, uint32_t level, uint32_t index)
+{
+    if (level == 0)
+        return index < replicas ? UINT64_C(1) << index : 0;
+    return reference_replicas(replicas, level - 1, 2 * index) | reference_replicas(replicas, level - 1, 2 * index + 1);
+}
+
+uint64_t reference_gradient(const struct sim_config *config, uint64_t step, uint32_t chunk, uint64_t all_weights,
+                            uint32_t level, uint32_t index)
+{
+    if (level == 0)
+        return index < config->replicas && !reference_empty(config, step, index) ? leaf(step, index, chunk, all_weights)
+                                                                                 : SUM_OF_NOTHING;
+    uint64_t a = reference_gradient(config, step, chunk, all_weights, level - 1, 2 * index);
+    uint64_t b = reference_gradient(config, step, chunk, all_weights, level - 1, 2 * index + 1);
+    return a && b ? reference_add(a, b) : a ? a : b;
+}
+
 /* What a replica seals: 0 samples, 1 loss, 2... metrics. Any doubles will do: they must only be added in one order. */
 double reference_number(uint64_t all_weights, uint64_t step, uint32_t round, uint32_t replica, uint32_t what)
 {
@@ -98,20 +130,6 @@ static double add_levels(double *number, uint32_t n)
             number[n / 2] = number[n - 1];
     }
     return number[0];
-}
-
-static uint64_t sum_levels(const struct sim_config *config, uint64_t step, uint32_t chunk, uint64_t all)
-{
-    uint64_t value[MAX_REPLICAS];
-    for (uint32_t r = 0; r < config->replicas; r++)
-        value[r] = reference_empty(config, step, r) ? SUM_OF_NOTHING : reference_leaf(step, r, chunk, all);
-    for (uint32_t n = config->replicas; n > 1; n = (n + 1) / 2) {
-        for (uint32_t i = 0; i < n; i += 2) {
-            uint64_t a = value[i], b = i + 1 < n ? value[i + 1] : SUM_OF_NOTHING;
-            value[i / 2] = a && b ? reference_add(a, b) : a ? a : b;
-        }
-    }
-    return value[0];
 }
 
 static void add_round(const struct sim_config *config, uint64_t all, uint64_t step, uint32_t round,
@@ -157,6 +175,8 @@ static void judge(const struct reference *reference, const struct weir_schedule_
         return;
     if (reference->config.gate == WEIR_GATE_GLOBAL_CLIPNORM)
         next->scale = clip_factor(all);
+    if (reference->config.gate == WEIR_GATE_CLIPNORM)
+        next->norm_count = variables;
     for (uint32_t v = 0; v < variables; v++)
         next->norms[v] = clip_factor(by_variable[v]);
 }
@@ -181,10 +201,11 @@ static void run_step(struct reference *reference, const struct weir_schedule_pie
     struct model_record *next = &reference->records[step + 1][0];
     uint64_t all = reference_all(reference->weights[step], chunks), sums[MAX_CHUNKS];
     for (uint32_t c = 0; c < chunks; c++)
-        sums[c] = sum_levels(config, step, c, all);
+        sums[c] = reference_gradient(config, step, c, all, reference_root(config->replicas), 0);
     *next = *now;
     next->scale = 1;
     next->skip = false;
+    next->norm_count = 0;
     if (config->gate != WEIR_GATE_NONE)
         judge(reference, pieces, piece_count, sums, step, next);
     next->iterations += !next->skip;
@@ -200,6 +221,7 @@ static void run_step(struct reference *reference, const struct weir_schedule_pie
     if ((step + 1) % config->steps_per_epoch != 0)
         return;
     next->last_train = next->train;
+    next->last_epoch = now->epoch;
     next->train = next->validation = (struct weir_totals){0};
     next->order = config->validation_rounds ? WEIR_ORDER_EVALUATE : last ? WEIR_ORDER_STOP : WEIR_ORDER_TRAIN;
     next->epoch += next->order == WEIR_ORDER_TRAIN;
@@ -268,9 +290,11 @@ bool reference_has(const struct reference *reference, const struct weir_record *
                 record->iterations == model->iterations && same_totals(&record->train, &model->train) &&
                 same_totals(&record->validation, &model->validation) &&
                 same_totals(&record->last_train, &model->last_train) &&
-                same_totals(&record->last_validation, &model->last_validation) && record->skip == model->skip &&
-                memcmp(&record->scale, &model->scale, sizeof(double)) == 0;
-    for (size_t v = 0; v < record->norm_count; v++)
-        same = same && record->norms[v] == model->norms[v];
+                same_totals(&record->last_validation, &model->last_validation) &&
+                record->last_epoch == model->last_epoch && record->skip == model->skip &&
+                record->generation == reference->config.generation && record->learning_rate == LEARNING_RATE &&
+                memcmp(&record->scale, &model->scale, sizeof(double)) == 0 && record->norm_count == model->norm_count;
+    for (size_t v = 0; same && v < record->norm_count; v++)
+        same = record->norms[v] == model->norms[v];
     return same;
 }

@@ -63,10 +63,12 @@ static void accept(struct sim *sim, uint32_t id)
 {
     struct stream *stream = &sim->streams[id];
     const struct actor *server = end_of(sim, stream, 1);
-    if (!process_alive(sim, server)) {
+    bool cut = cut_severs(sim, stream);
+    if (cut || !process_alive(sim, server)) {
         stream->broken = true;
         stream->ended[1] = true;
-        schedule_closed(sim, id, 0, sim->now + sim_delay(sim), "connection refused");
+        uint64_t at = sim->now + (cut && !sim->cut.refuses ? 1000 * MS : sim_delay(sim));
+        schedule_closed(sim, id, 0, at, cut ? "connection timed out" : "connection refused");
         return;
     }
     if (!server->running) { /* listening, but its lanes wait for the view: the call waits */
@@ -77,6 +79,22 @@ static void accept(struct sim *sim, uint32_t id)
     event->stream = id;
 }
 
+static int side_of(const struct stream *stream, uint32_t actor, uint32_t peer)
+{
+    return stream->actor[0] == actor && stream->peer[0] == (int32_t)peer ? 0 : 1;
+}
+
+static void under_way(struct sim *sim, uint32_t id, int to, uint64_t at, const struct weir_message_body *body,
+                      uint64_t payload)
+{
+    sim->coverage->messages++;
+    struct sim_event *event = sim_schedule(sim, at, DELIVER);
+    event->stream = id;
+    event->side = (uint32_t)to;
+    parcel_copy(&event->parcel, body);
+    event->parcel.payload = payload;
+}
+
 void net_send(struct sim *sim, uint32_t actor, const struct weir_action *action, uint64_t payload)
 {
     int32_t id = sim->actors[actor].slot[action->peer];
@@ -85,49 +103,56 @@ void net_send(struct sim *sim, uint32_t actor, const struct weir_action *action,
         return;
     }
     struct stream *stream = &sim->streams[id];
-    int side = stream->actor[0] == actor && stream->peer[0] == (int32_t)action->peer ? 0 : 1;
-    sim->coverage->messages++;
-    struct sim_event *event = sim_schedule(sim, arrival(sim, stream, 1 - side), DELIVER);
-    event->stream = (uint32_t)id;
-    event->side = (uint32_t)(1 - side);
-    parcel_copy(&event->parcel, &action->body);
-    event->parcel.payload = payload;
+    int side = side_of(stream, actor, action->peer);
+    if (stream->broken)
+        payload_release(sim, payload);
+    else
+        under_way(sim, (uint32_t)id, 1 - side, arrival(sim, stream, 1 - side), &action->body, payload);
     struct sim_event *sent = sim_schedule(sim, sim->now + sim_delay(sim), SENT);
     sent->stream = (uint32_t)id;
     sent->side = (uint32_t)side;
+    sent->payload = payload != 0;
+    stream->unsent[side]++;
+    stream->payloads[side] += payload != 0;
+    check_unsent(sim, actor, stream->payloads[side]);
 }
 
-/* This side gives the stream up; the other gets what is under way, then learns it. */
-static void give_up(struct sim *sim, uint32_t id, int side, const char *why)
-{
-    struct stream *stream = &sim->streams[id];
-    if (stream->ended[side])
-        return;
-    stream->ended[side] = true;
-    if (stream->peer[side] >= 0 && end_of(sim, stream, side)->slot[stream->peer[side]] == (int32_t)id)
-        end_of(sim, stream, side)->slot[stream->peer[side]] = -1;
-    schedule_closed(sim, id, 1 - side, arrival(sim, stream, 1 - side), why);
-}
-
-void net_close(struct sim *sim, uint32_t actor, uint32_t peer, const char *why)
+void net_repeat(struct sim *sim, uint32_t actor, uint32_t peer, const struct weir_message_body *body, uint64_t payload,
+                bool later)
 {
     int32_t id = sim->actors[actor].slot[peer];
-    if (id < 0)
+    if (id < 0 || sim->streams[id].broken) {
+        payload_release(sim, payload);
         return;
-    const struct stream *stream = &sim->streams[id];
-    int side = stream->actor[0] == actor && stream->peer[0] == (int32_t)peer ? 0 : 1;
-    give_up(sim, (uint32_t)id, side, why);
+    }
+    struct stream *stream = &sim->streams[id];
+    int to = 1 - side_of(stream, actor, peer);
+    uint64_t at = later ? stream->last_at[to] + 1 + sim_below(sim, 8) * sim_delay(sim) : arrival(sim, stream, to);
+    under_way(sim, (uint32_t)id, to, at, body, payload);
 }
 
-/* The connection breaks: what is under way is lost, each side learns it in its own time. */
+/* When one side learns that the stream broke: after what still comes, and rarely long after the other. */
+static uint64_t learns_at(struct sim *sim, struct stream *stream, int side)
+{
+    uint64_t at = stream->lost[side] ? sim->now + sim_delay(sim) : arrival(sim, stream, side);
+    if (sim->late_learner || sim_below(sim, 20))
+        return at;
+    sim->late_learner = true;
+    sim->coverage->count[COUNT_LATE_LEARNERS]++;
+    return at + sim_random(sim) % (2000 * MS);
+}
+
+/* The connection breaks: what is under way one way or the other may be lost, each side learns it in its own time. */
 void net_reset(struct sim *sim, uint32_t id, const char *why)
 {
     struct stream *stream = &sim->streams[id];
     if (stream->broken)
         return;
     stream->broken = true;
-    for (int side = 0; side < 2; side++)
-        schedule_closed(sim, id, side, sim->now + sim_delay(sim), why);
+    for (int side = 0; side < 2; side++) {
+        stream->lost[side] = sim_below(sim, 2);
+        schedule_closed(sim, id, side, learns_at(sim, stream, side), why);
+    }
 }
 
 void net_process_died(struct sim *sim, uint32_t process)
@@ -155,6 +180,8 @@ static void closed(struct sim *sim, const struct sim_event *event)
     if (actor->slot[peer] != (int32_t)event->stream)
         return;
     actor->slot[peer] = -1;
+    if (actor->kind == ACTOR_EXCHANGE)
+        credit_closed(actor, peer);
     struct weir_event out = {.kind = WEIR_ON_CLOSED, .peer = peer, .text = event->text};
     cluster_step(sim, stream->actor[side], &out);
 }
@@ -234,8 +261,9 @@ static void deliver(struct sim *sim, struct sim_event *event)
 {
     struct stream *stream = &sim->streams[event->stream];
     struct actor *actor = end_of(sim, stream, (int)event->side);
-    if (stream->broken || stream->ended[event->side] || !actor->running)
+    if (stream->lost[event->side] || stream->ended[event->side] || !actor->running)
         return;
+    sim->coverage->count[COUNT_AFTER_BREAK] += stream->broken;
     if (event->side == 1 && stream->peer[1] < 0 && !admit(sim, event))
         return;
     tell_message(sim, stream, event->side, &event->parcel.body);
@@ -251,7 +279,12 @@ static void deliver(struct sim *sim, struct sim_event *event)
         out.payload_bytes = 4 * (uint64_t)weir_layout_elements(&sim->layout, chunk);
     }
     if (event->parcel.body.type == WEIR_CONTRIBUTION)
-        check_credit(sim, &event->parcel.body.contribution);
+        check_arrival(sim, &event->parcel.body.contribution);
+    if (event->parcel.body.type == WEIR_VIEW && event->parcel.body.view.state == WEIR_VIEW_FINISHED)
+        sim->processes[actor->process].told_finished = true;
+    if (actor->kind == ACTOR_EXCHANGE)
+        credit_received(sim, actor, out.peer, &event->parcel.body);
+    sim->coverage->received[actor->kind][event->parcel.body.type]++;
     event->parcel.payload = 0; /* the core's now */
     cluster_step(sim, stream->actor[event->side], &out);
 }
@@ -273,9 +306,10 @@ void net_event(struct sim *sim, struct sim_event *event)
     case SENT: {
         struct actor *actor = end_of(sim, stream, (int)event->side);
         int32_t peer = stream->peer[event->side];
-        if (stream->broken || stream->ended[event->side] || !actor->running || peer < 0 ||
-            actor->slot[peer] != (int32_t)event->stream)
+        if (stream->ended[event->side] || !actor->running || peer < 0 || actor->slot[peer] != (int32_t)event->stream)
             break;
+        stream->unsent[event->side]--;
+        stream->payloads[event->side] -= event->payload;
         struct weir_event out = {.kind = WEIR_ON_SENT, .peer = (uint32_t)peer};
         cluster_step(sim, stream->actor[event->side], &out);
         break;

@@ -1,6 +1,6 @@
 /* A process that stands still for a while, as under SIGSTOP or on a frozen machine: its connections stay up, and what
- * comes for it waits. It may not be taken for a death if it is shorter than the lease, and the chief's own pauses may
- * not be taken for anybody's death at all.
+ * comes for it waits. It may not be taken for a death if it is shorter than the lease, and has to be if it is longer;
+ * the chief's own pauses may not be taken for anybody's death at all.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -10,21 +10,67 @@
 /* Of a node other than the chief: below the lease by the fastest clock. */
 #define NODE_PAUSE_MAX (3000 * MS)
 #define CHIEF_PAUSE_MAX (20000 * MS)
+/* Of a node that is silent: beyond the lease by the slowest clock. */
+#define SILENCE_MIN (7000 * MS)
+
+/* About as long as the lease: by the fastest clock longer, by one that is not fast shorter. */
+#define CLOSE_MIN (4600 * MS)
+#define CLOSE_MAX (4700 * MS)
+
+/* The chief, whose clock is fast, stands still just after the stream of a member broke: by its own clock it misses the
+ * member for longer than the lease, but most of that is its own pause. The member, whose clock is not fast, comes back
+ * in time. */
+static void plan_close_call(struct sim *sim)
+{
+    sim->close_call = true;
+    sim->pause_ns = CLOSE_MIN + sim_random(sim) % (CLOSE_MAX - CLOSE_MIN);
+    sim->processes[0].clock_rate_percent = 110;
+    for (uint32_t p = 1; p < sim->process_count; p++)
+        if (sim->processes[p].clock_rate_percent > 100)
+            sim->processes[p].clock_rate_percent = 100;
+}
+
+/* Breaks a stream to the chief's control, if there is any. */
+static void break_control(struct sim *sim)
+{
+    for (uint32_t left = sim->stream_count, id = left ? sim_below(sim, left) : 0; left > 0; left--, id++) {
+        const struct stream *stream = &sim->streams[id % sim->stream_count];
+        if (stream->actor[1] != 0 || stream->broken)
+            continue;
+        net_reset(sim, id % sim->stream_count, "connection reset");
+        sim->coverage->count[COUNT_CLOSE_CALLS]++;
+        return;
+    }
+}
 
 void pause_plan(struct sim *sim)
 {
-    sim->paused = sim_below(sim, 3) ? 0 : (int32_t)sim_below(sim, sim->process_count);
+    sim->paused = sim_below(sim, 2) ? 0 : (int32_t)sim_below(sim, sim->process_count);
     sim->pause_ns = MS + sim_random(sim) % (sim->paused ? NODE_PAUSE_MAX : CHIEF_PAUSE_MAX);
-    sim_schedule(sim, sim_random(sim) % (1000 * MS), PAUSE);
+    if (sim->paused && sim_below(sim, 2))
+        sim->pause_ns += SILENCE_MIN;
+    if (sim->paused == 0 && !sim->config.reset_per_mille && !sim->config.cut && sim_below(sim, 3) == 0)
+        plan_close_call(sim);
+    sim_schedule(sim, 100 * MS + sim_random(sim) % (700 * MS), PAUSE);
 }
 
 void pause_begin(struct sim *sim)
 {
     if (!sim->processes[sim->paused].alive)
         return;
+    if (sim->close_call && !sim->control_broken) { /* the chief learns it before it stands still */
+        sim->control_broken = true;
+        break_control(sim);
+        sim_schedule(sim, sim->now + 20 * MS, PAUSE);
+        return;
+    }
     sim_say(sim, "%s stands still for %.0f ms", sim->processes[sim->paused].name, (double)sim->pause_ns / MS);
-    sim->coverage->pauses++;
+    sim->coverage->count[COUNT_PAUSES]++;
     sim->in_pause = true;
+    enum weir_chief_state chief = weir_chief_state(sim->actors[0].core);
+    sim->silent = sim->paused && sim->pause_ns >= SILENCE_MIN;
+    sim->silence_judged = sim->silent && chief >= WEIR_CHIEF_TRAINING && chief <= WEIR_CHIEF_FETCHING;
+    sim->coverage->count[COUNT_SILENCES] += sim->silence_judged;
     sim_schedule(sim, sim->now + sim->pause_ns, RESUME);
 }
 

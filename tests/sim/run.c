@@ -30,6 +30,11 @@ static void draw_config(struct sim *sim)
     config->signal = sim_below(sim, 6) == 0;
     config->no_results = sim_below(sim, 20) == 0;
     config->pause = sim_below(sim, 5) == 0;
+    config->cut = sim_below(sim, 6) == 0;
+    config->differs = config->workers > 1 && sim_below(sim, 25) == 0;
+    config->slots = sim_below(sim, MAX_SLOTS + 1);
+    config->generation = sim_below(sim, 3);
+    config->repeats = sim_below(sim, 2);
 }
 
 static void golden_config(struct sim_config *config)
@@ -41,6 +46,7 @@ static void golden_config(struct sim_config *config)
         .chunks = 2,
         .replicas = 2,
         .credit = 2,
+        .slots = 1,
         .steps_per_epoch = 1,
         .epochs = 1,
         .validation_rounds = 1,
@@ -68,7 +74,7 @@ static void draw_pieces(struct sim *sim)
         .epochs = sim->config.epochs,
         .validation_rounds = sim->config.validation_rounds,
         .metrics = WEIR_METRIC_SUMS,
-        .learning_rate = .5,
+        .learning_rate = LEARNING_RATE,
         .gate = sim->config.gate,
         .clip = .5,
         .pieces = sim->pieces,
@@ -83,7 +89,7 @@ static void maybe_reset(struct sim *sim)
         sim_below(sim, 2000) >= sim->config.reset_per_mille)
         return;
     uint32_t stream = sim_below(sim, sim->stream_count);
-    sim->coverage->resets += !sim->streams[stream].broken;
+    sim->coverage->count[COUNT_RESETS] += !sim->streams[stream].broken;
     net_reset(sim, stream, "connection reset");
 }
 
@@ -117,9 +123,16 @@ static void happen(struct sim *sim, struct sim_event *event)
     case PAUSE:
         pause_begin(sim);
         break;
+    case CUT:
+        cut_begin(sim);
+        break;
+    case HEAL:
+        cut_end(sim);
+        break;
     case RESUME: /* at once it is given all that came meanwhile; nothing new can come in between */
         while ((held = pause_next(sim)))
             happen(sim, held);
+        check_silence(sim);
         break;
     default:
         net_event(sim, event);
@@ -165,7 +178,7 @@ bool run_seed(uint64_t seed, bool golden, FILE *trace, struct coverage *coverage
     sim->rng = sim_hash(seed, 11, 13);
     sim->trace = trace;
     sim->coverage = coverage;
-    sim->killed = sim->signalled = sim->paused = -1;
+    sim->killed = sim->signalled = sim->paused = sim->differs = -1;
     snprintf(run_replay, sizeof run_replay, "seed %llu: an assertion failed\nreplay: weir-sim --seed %llu --trace\n",
              (unsigned long long)seed, (unsigned long long)seed);
     if (golden)
@@ -177,6 +190,10 @@ bool run_seed(uint64_t seed, bool golden, FILE *trace, struct coverage *coverage
     struct reference *reference =
         reference_make(&sim->config, sim->pieces, (uint32_t)sim->schedule.piece_count, sim->layout.chunks);
     sim->reference = reference;
+    if (sim->config.differs) {
+        sim->differs = (int32_t)worker_process(sim, sim_below(sim, sim->config.workers));
+        coverage->count[COUNT_OTHER_DATA]++;
+    }
     cluster_build(sim);
     if (sim->config.kill) {
         sim->killed = (int32_t)sim_below(sim, sim->process_count);
@@ -188,6 +205,8 @@ bool run_seed(uint64_t seed, bool golden, FILE *trace, struct coverage *coverage
     }
     if (sim->config.pause)
         pause_plan(sim);
+    if (sim->config.cut)
+        cut_plan(sim);
     run(sim);
     if (!sim->failed)
         check_end(sim);

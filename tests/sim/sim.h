@@ -27,10 +27,12 @@
 #define MAX_REPLICAS 12
 #define MAX_STEPS 16
 #define MAX_ROUNDS 8
+#define MAX_SLOTS 2
 #define MAX_PROCESSES (1 + MAX_SERVERS + MAX_WORKERS)
 #define MAX_ACTORS (MAX_PROCESSES * (MAX_LANES + 2))
 #define MAX_PEERS (MAX_SERVERS * MAX_LANES + MAX_SERVERS + MAX_WORKERS + 4)
 #define MS UINT64_C(1000000)
+#define LEARNING_RATE .5
 
 /* ---- what a run is made of; drawn from the seed */
 
@@ -38,12 +40,17 @@ struct sim_config {
     uint32_t servers, workers, lanes, chunks, replicas, credit;
     uint32_t steps_per_epoch, epochs, validation_rounds;
     enum weir_gate gate;
+    uint32_t slots; /* of the optimizer */
+    uint64_t generation;
     uint32_t batch, samples;  /* samples of an epoch: the last batch is short */
     uint64_t delay_max_ns;    /* of a message */
     uint32_t reset_per_mille; /* chance that an event also breaks a stream */
+    bool repeats;             /* what was sent is sometimes sent again, unasked */
     bool kill;                /* one process is killed at some moment */
     bool signal;              /* one process is told to stop at some moment */
     bool pause;               /* one process stands still for a while, as under SIGSTOP */
+    bool differs;             /* one worker reads other data */
+    bool cut;                 /* a link is cut */
     bool no_results;          /* the chief can't write its results */
     bool nonfinite;           /* gated: some steps' gradients are not finite */
     bool fixed;               /* golden traces: every delay is 1 ms, no faults */
@@ -56,6 +63,7 @@ struct process {
     enum process_kind kind;
     uint32_t index; /* among its kind */
     bool alive, exited, lanes_up;
+    bool told_finished; /* View(finished) came */
     int code;
     char reason[640];
     char name[64];
@@ -70,6 +78,14 @@ struct process {
     bool has_gradient;
 };
 
+/* What a worker's lane has been told, and has sent. Chunks and servers are a bit each. */
+struct window {
+    bool has_step;
+    uint64_t step, offset; /* gradients of `step` are final from `offset` on */
+    uint32_t covered, sent;
+    uint32_t greeted; /* servers whose stream is up */
+};
+
 struct actor {
     enum actor_kind kind;
     uint32_t process, lane;
@@ -81,14 +97,17 @@ struct actor {
     uint32_t peers;
     struct weir_actions actions;
     struct weir_wait wait;
+    struct window window; /* ACTOR_EXCHANGE */
 };
 
 struct stream {
-    uint32_t actor[2];   /* 0: who connected, 1: who accepted */
-    int32_t peer[2];     /* slot at each; -1: no Hello yet, or given up */
-    bool broken;         /* nothing more is delivered */
-    bool ended[2];       /* this side knows */
-    uint64_t last_at[2]; /* when the last message to this side is due: they stay in order */
+    uint32_t actor[2];               /* 0: who connected, 1: who accepted */
+    int32_t peer[2];                 /* slot at each; -1: no Hello yet, or given up */
+    bool broken;                     /* what is sent from now on is lost */
+    bool lost[2];                    /* what is under way to this side, too */
+    bool ended[2];                   /* this side knows */
+    uint64_t last_at[2];             /* when the last message to this side is due: they stay in order */
+    uint32_t unsent[2], payloads[2]; /* messages (with a payload) that this side was not told to be handed over */
 };
 
 struct payload {
@@ -96,7 +115,22 @@ struct payload {
     uint64_t value, replicas; /* replicas: contributions, a bit each */
 };
 
-enum sim_event_kind { DELIVER, SENT, LOCAL, TIMER, ACCEPT, OPENED, CLOSED, KILL, SIGNAL, PAUSE, RESUME, LOOK };
+enum sim_event_kind {
+    DELIVER,
+    SENT,
+    LOCAL,
+    TIMER,
+    ACCEPT,
+    OPENED,
+    CLOSED,
+    KILL,
+    SIGNAL,
+    PAUSE,
+    RESUME,
+    LOOK,
+    CUT,
+    HEAL
+};
 
 /* A copied message or local event, with what its pointers point at. */
 struct parcel {
@@ -112,6 +146,7 @@ struct sim_event {
     uint32_t actor, stream, side, lane, round;
     uint64_t id, step, offset;
     uint32_t chunk;
+    bool payload; /* SENT: of a message with one */
     enum weir_event_kind local;
     struct parcel parcel;
     char text[200];
@@ -122,6 +157,15 @@ struct heap_entry {
     struct sim_event *event;
 };
 
+struct cut {
+    bool whole;             /* all streams between two processes; else between two actors */
+    bool refuses;           /* who tries to connect learns it at once; else after a while */
+    uint64_t heals_ns;      /* after that long; 0: never */
+    enum actor_kind opener; /* whose stream it is */
+    bool on, came;
+    uint32_t actor[2];
+};
+
 enum version_life { NOT_MADE, BEING_MADE, RELEASED, FREED };
 
 /* Contributions that reached a chunk's holder. */
@@ -129,10 +173,36 @@ struct arrivals {
     uint64_t step, replicas; /* replicas: a bit each */
 };
 
+/* What must happen in some run, as its name in main.c says. */
+enum sim_count {
+    COUNT_RESETS,
+    COUNT_KILLS,
+    COUNT_PAUSES,
+    COUNT_SILENCES,
+    COUNT_CLOSE_CALLS,
+    COUNT_CUTS,
+    COUNT_CUTS_HEALED,
+    COUNT_LATE_LEARNERS,
+    COUNT_AFTER_BREAK,
+    COUNT_OTHER_DATA,
+    COUNT_FINISHED,
+    COUNT_EMPTY,
+    COUNT_SKIPS,
+    COUNT_NAMED,
+    COUNT_REPEATS,
+    COUNT_STALE,
+    COUNT_LATE,
+    COUNT_BELOW,
+    COUNT_ABOVE,
+    COUNT_SLOTS,
+    COUNTS,
+};
+
 struct coverage {
     uint64_t events[ACTOR_KINDS][WEIR_ON_KINDS];
+    uint64_t received[ACTOR_KINDS][WEIR_MESSAGE_TYPES];
     struct weir_machine_counts chief, node, link, chunk, recorder, worker;
-    uint64_t resets, duplicates, kills, pauses, steps, messages, skips, finished, empties, named;
+    uint64_t steps, messages, count[COUNTS];
 };
 
 struct sim {
@@ -164,17 +234,23 @@ struct sim {
     uint8_t life[MAX_CHUNKS][MAX_STEPS + 2]; /* enum version_life */
     struct arrivals arrivals[MAX_CHUNKS];
     uint64_t sums[MAX_CHUNKS];
-    bool fetched[MAX_CHUNKS];
-    int32_t killed; /* process, or -1 */
+    uint64_t slots[MAX_CHUNKS];   /* what the slots were made of: written in place */
+    uint32_t fetched[MAX_CHUNKS]; /* parts, a bit each */
+    bool results_written;
+    enum weir_view_state published; /* the newest view that was sent */
+    int32_t killed;                 /* process, or -1 */
     uint64_t killed_at;
     int32_t signalled; /* process, or -1 */
     bool signal_came;
     int32_t paused; /* process, or -1 */
     uint64_t pause_ns;
-    bool in_pause;
+    bool close_call, control_broken;
+    bool in_pause, silent, silence_judged; /* silent: for longer than the lease; judged: it has to end the job */
+    int32_t differs;                       /* process whose data differs, or -1 */
+    struct cut cut;
+    bool late_learner;       /* one end of a stream has learned late that it broke: once in a run */
     struct sim_event **held; /* what the paused process is to be given, in order */
     uint32_t held_count, held_room, held_next;
-    uint64_t rejected_contributions;
     struct coverage *coverage;
     FILE *trace;
     bool failed;
@@ -204,7 +280,9 @@ void parcel_free(struct sim *sim, struct parcel *parcel);
 /* ---- net.c: streams */
 void net_connect(struct sim *sim, uint32_t actor, uint32_t peer);
 void net_send(struct sim *sim, uint32_t actor, const struct weir_action *action, uint64_t payload);
-void net_close(struct sim *sim, uint32_t actor, uint32_t peer, const char *why);
+/* The same stream brings this, too; no core knows that it was sent. In order, or some time later than all before it. */
+void net_repeat(struct sim *sim, uint32_t actor, uint32_t peer, const struct weir_message_body *body, uint64_t payload,
+                bool later);
 void net_reset(struct sim *sim, uint32_t stream, const char *why);
 void net_process_died(struct sim *sim, uint32_t process);
 void net_event(struct sim *sim, struct sim_event *event);
@@ -215,6 +293,19 @@ bool pause_holds(struct sim *sim, struct sim_event *event); /* true: it was put 
 void pause_begin(struct sim *sim);
 struct sim_event *pause_next(struct sim *sim); /* what was put aside, oldest first; NULL: that was all */
 void pause_free(struct sim *sim);
+
+/* ---- cut.c: a link that is cut */
+void cut_plan(struct sim *sim);
+void cut_begin(struct sim *sim);
+void cut_end(struct sim *sim);
+bool cut_severs(const struct sim *sim, const struct stream *stream);
+
+/* ---- credit.c: what workers may and must send */
+void credit_ready(struct actor *actor, uint64_t step, uint64_t offset);
+void credit_received(const struct sim *sim, struct actor *actor, uint32_t server, const struct weir_message_body *body);
+void credit_closed(struct actor *actor, uint32_t server);
+void credit_sent(struct sim *sim, uint32_t actor, uint32_t server, uint32_t chunk);
+void credit_check(struct sim *sim, uint32_t actor); /* after each step of the core */
 
 /* ---- run.c: one seed */
 extern char run_replay[128]; /* says, after an assertion failed, how to see it again */
@@ -235,8 +326,15 @@ uint32_t actor_of(const struct sim *sim, uint32_t process, enum actor_kind kind,
 uint32_t server_process(const struct sim *sim, uint32_t server);
 uint32_t worker_process(const struct sim *sim, uint32_t worker);
 
+/* ---- repeat.c: what is sent again */
+/* Before (or after) this message, which carries a payload of that value (0: none), is sent. */
+void repeat_before(struct sim *sim, uint32_t actor, const struct weir_action *action);
+void repeat_after(struct sim *sim, uint32_t actor, const struct weir_action *action, uint64_t value);
+
 /* ---- interpret.c: what actions do */
 void interpret(struct sim *sim, uint32_t actor, const struct weir_action *action);
+/* The gradient of the contribution's node, or 0 if it is empty, which the contribution then says. */
+uint64_t gradient_payload(struct sim *sim, const struct process *worker, struct weir_contribution *contribution);
 
 /* ---- model.c: what a job must come to; no code of the cores */
 struct reference;
@@ -244,7 +342,6 @@ struct reference *reference_make(const struct sim_config *config, const struct w
                                  uint32_t piece_count, uint32_t chunks);
 void reference_free(struct reference *reference);
 uint64_t reference_weights(const struct reference *reference, uint32_t chunk, uint64_t version);
-uint64_t reference_leaf(uint64_t step, uint32_t replica, uint32_t chunk, uint64_t all_weights);
 uint64_t reference_initial(uint32_t chunk);
 uint64_t reference_all(const uint64_t *weights, uint32_t chunks);
 uint64_t reference_apply(uint64_t weights, uint64_t sum, const struct weir_record *record, double scale);
@@ -253,8 +350,17 @@ double reference_number(uint64_t all_weights, uint64_t step, uint32_t round, uin
 double reference_square(const struct sim_config *config, uint64_t sum, uint64_t step, uint32_t piece);
 /* Whether the job has that record. */
 bool reference_has(const struct reference *reference, const struct weir_record *record);
+/* Slot `slot` of a chunk with those weights. */
+uint64_t reference_slot(uint64_t weights, uint32_t slot);
 #define SUM_OF_NOTHING UINT64_C(0)
 uint64_t reference_add(uint64_t a, uint64_t b);
+/* The sum tree by its definition: node (0, r) is replica r, node (l, i) is (l - 1, 2 i) + (l - 1, 2 i + 1). Replicas
+ * that the job does not have, and those without a sample, are passed over. The root has the lowest level that covers
+ * all replicas. */
+uint32_t reference_root(uint32_t replicas);
+uint64_t reference_replicas(uint32_t replicas, uint32_t level, uint32_t index); /* of a node, a bit each */
+uint64_t reference_gradient(const struct sim_config *config, uint64_t step, uint32_t chunk, uint64_t all_weights,
+                            uint32_t level, uint32_t index);
 
 /* ---- check.c: judgements */
 void check_applied(struct sim *sim, uint32_t chunk, uint64_t version);
@@ -262,7 +368,14 @@ void check_record(struct sim *sim, const struct weir_record *record);
 void check_contributions(struct sim *sim, const struct weir_tree *tree, uint64_t step, uint32_t chunk);
 void check_versions(struct sim *sim);
 void check_freed(struct sim *sim, uint32_t chunk, uint64_t version);
-void check_credit(struct sim *sim, const struct weir_contribution *contribution);
+void check_arrival(struct sim *sim, const struct weir_contribution *contribution);
+void check_unsent(struct sim *sim, uint32_t actor, uint32_t unsent);
+void check_covered(struct sim *sim, const struct weir_covered *covered);
+void check_silence(struct sim *sim);
+void check_view(struct sim *sim, const struct weir_view *view);
+void check_exit(struct sim *sim, const struct process *process);
+void check_generation(struct sim *sim, const struct actor *actor, const struct weir_message_body *body);
+void check_fetched(struct sim *sim);
 void check_admission(struct sim *sim, const struct actor *actor, const struct weir_hello *hello);
 void check_compute(struct sim *sim, uint32_t process, uint64_t step);
 void check_waiting(struct sim *sim, const char *text);
