@@ -95,6 +95,10 @@ void weir_process_measure(const struct weir_process *process, struct weir_heartb
 /* How many workers of the cluster are on the host of the worker at `position`, itself included: those whose addresses
  * have the same host part. */
 uint32_t weir_process_workers_here(const struct weir_process *process, uint32_t position);
+/* What this process keeps of the model's parameters at least: weights, gradients, optimizer slots, the result. */
+uint64_t weir_process_model_bytes(const struct weir_process *process);
+/* CPUs that the calling thread, and those that it starts, may run on. */
+uint32_t weir_process_cpus(void);
 /* A core's limits of time. */
 uint64_t weir_process_lease_ns(const struct weir_process *process);
 

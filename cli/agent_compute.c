@@ -245,6 +245,7 @@ static bool make_team(struct weir_agent_compute *compute, struct weir_error *err
         .replica_count = compute->replica_count,
         .replica_rows = compute->piece_rows,
         .threads = compute->threads,
+        .held_bytes = weir_process_model_bytes(compute->process),
     };
     compute->team = weir_team_new(&config, err);
     return compute->team != NULL;
@@ -294,16 +295,6 @@ static void *run(void *argument)
 
 /* ---- life */
 
-/* CPUs that this thread, and those that it starts, may run on. */
-static uint32_t usable_cpus(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        return (uint32_t)CPU_COUNT(&set);
-    long online = sysconf(_SC_NPROCESSORS_ONLN); /* a machine with more CPUs than the set has room for */
-    return online > 0 ? (uint32_t)online : 1;
-}
-
 bool weir_agent_compute_start(struct weir_agent_compute *compute, uint32_t position, uint64_t train_samples,
                               uint64_t steps, struct weir_error *err)
 {
@@ -324,7 +315,7 @@ bool weir_agent_compute_start(struct weir_agent_compute *compute, uint32_t posit
     for (int i = 0; i < WEIR_GRADIENT_SETS; i++)
         atomic_store(&compute->sets[i].step, UINT64_MAX);
     compute->threads =
-        weir_team_threads(compute->replica_count, usable_cpus(), weir_process_workers_here(process, position));
+        weir_team_threads(compute->replica_count, weir_process_cpus(), weir_process_workers_here(process, position));
     int code = pthread_create(&compute->thread, NULL, run, compute);
     if (code != 0)
         return weir_error_set(err, "the compute thread could not be started: %s", strerror(code));

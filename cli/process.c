@@ -1,5 +1,6 @@
 /* What all agents of a process share: who is who, how much there is to do, and when all is over. */
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -8,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/agent.h"
+#include "engine/engine.h"
 #include "config/address.h"
 #include "engine/store.h"
 
@@ -69,6 +71,37 @@ uint32_t weir_process_workers_here(const struct weir_process *process, uint32_t 
     for (uint32_t w = 0; w < process->worker_count; w++)
         count += weir_address_same_host(process->workers[w].address, process->workers[position].address);
     return count;
+}
+
+static uint64_t optimizer_slots(const struct weir_process *process)
+{
+    struct weir_engine *engine = weir_engine_new(&process->job.optimizer, WEIR_ISA_PLAIN);
+    uint64_t slots = weir_engine_slots(engine);
+    weir_engine_free(engine);
+    return slots;
+}
+
+uint64_t weir_process_model_bytes(const struct weir_process *process)
+{
+    const struct weir_cluster *cluster = &process->cluster;
+    uint64_t flat = process->flat_elements * sizeof(float), state = 1 + optimizer_slots(process);
+    bool chief_too = cluster->chief_in_worker_0 && cluster->self_index == process->workers[0].index;
+    if (process->local) /* weights in place, one set of gradients, and the chief's result */
+        return flat * (state + 1 + state);
+    if (cluster->self_role == WEIR_CHIEF)
+        return flat * state;
+    if (cluster->self_role == WEIR_PS) /* two versions */
+        return flat / process->server_count * (1 + state);
+    return flat * (2 + 1 + (chief_too ? state : 0));
+}
+
+uint32_t weir_process_cpus(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return (uint32_t)CPU_COUNT(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN); /* a machine with more CPUs than the set has room for */
+    return online > 0 ? (uint32_t)online : 1;
 }
 
 uint64_t weir_process_lease_ns(const struct weir_process *process)

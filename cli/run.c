@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "cli/agent.h"
 #include "cli/commands.h"
 #include "cli/live.h"
 #include "cli/ports.h"
@@ -13,6 +14,7 @@
 #include "cli/start.h"
 #include "runtime/process.h"
 
+#define ROLES_PER_CPU 16
 #define CHIEF 0 /* the first child */
 /* When a role has ended: the lease, in which the chief finds it out if it knew that role, and this for all to leave.
  * The chief can't miss one that died before it had joined, so the others are told to stop then. */
@@ -232,6 +234,16 @@ static int verdict(const struct local_cluster *cluster, unsigned interrupted)
     return has_a_meaning ? chief : WEIR_EXIT_FAILED;
 }
 
+/* A role that gets no processor for a lease counts as lost, on a machine that has too few of them. */
+static void warn_of_a_crowd(const struct local_cluster *cluster, uint32_t lease_ms)
+{
+    uint32_t cpus = weir_process_cpus();
+    if (cluster->count > (size_t)ROLES_PER_CPU * cpus)
+        weir_log_warning("%zu roles share %u CPU%s: if some count as lost, allow for more than the %u ms of silence by "
+                         "--set cluster.lease_ms=MS, or start fewer",
+                         cluster->count, cpus, cpus == 1 ? "" : "s", lease_ms);
+}
+
 static int run_cluster(struct local_cluster *cluster, uint32_t lease_ms)
 {
     struct weir_group_options group = {
@@ -246,6 +258,7 @@ static int run_cluster(struct local_cluster *cluster, uint32_t lease_ms)
     };
     unsigned interrupted = 0;
     struct weir_error err;
+    warn_of_a_crowd(cluster, lease_ms);
     if (!weir_group_run(&group, cluster->ends, &interrupted, &err)) {
         weir_log_error("%s", err.text);
         return WEIR_EXIT_FAILED;

@@ -104,6 +104,12 @@ static bool load_model(struct weir_process *process, struct weir_error *err)
     process->lanes = job->lanes ? job->lanes : 1;
     process->layout = weir_layout_make(process->flat_elements, job->chunk_bytes / (uint32_t)sizeof(float),
                                        process->server_count, process->lanes);
+    double gib = 1 << 30, needs = (double)weir_process_model_bytes(process), has = (double)weir_memory_of_machine();
+    if (needs > has)
+        return weir_error_set(err,
+                              "%s: model: its weights, gradients and optimizer state need %.1f GiB in this process, "
+                              "but this machine has %.1f GiB; use a smaller model, or more servers",
+                              job->model_path ? job->model_path : job->path, needs / gib, has / gib);
     if (process->local)
         process->weights = weir_alloc_tensor((size_t)process->flat_elements * sizeof(float), "the weights");
     return true;

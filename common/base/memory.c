@@ -45,6 +45,12 @@ void *weir_alloc_tensor(size_t bytes, const char *what)
     return memory;
 }
 
+uint64_t weir_memory_of_machine(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGE_SIZE);
+    return pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : UINT64_MAX;
+}
+
 char *weir_strdup(const char *text)
 {
     size_t bytes = strlen(text) + 1;

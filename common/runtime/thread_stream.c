@@ -13,8 +13,9 @@
 
 #define SILENT_NS (10 * WEIR_NS_PER_S) /* who opens a stream says Hello within this time */
 #define REFUSED_NS WEIR_NS_PER_S       /* who is refused takes that within this time */
-#define STRANGERS_MAX 64               /* at one time */
+#define STRANGERS_MAX 64               /* at one time, besides as many as there are peers, who may all come at once */
 #define SAY_EVERY_NS WEIR_NS_PER_S     /* who makes many streams must not fill the disk with lines about them */
+#define LAST_WORDS_NS WEIR_NS_PER_S    /* for what is still under way when the thread ends */
 #define CONNECT_TIMEOUT_MS 2000
 #define SLICES_ON_STACK 64
 
@@ -81,7 +82,7 @@ void weir_thread_connect(struct weir_actor *actor, uint32_t peer)
     struct weir_stream *stream =
         weir_stream_connect(actor->thread->poller, address, channel, actor->message_limit_bytes, CONNECT_TIMEOUT_MS);
     struct binding *binding = bind_stream(actor->thread, stream, actor);
-    binding->bound = true;
+    binding->bound = binding->dialled = true;
     binding->peer = peer;
     actor->streams[peer] = stream;
 }
@@ -159,7 +160,7 @@ static void on_accepted(struct weir_thread *thread, const struct weir_transport_
         weir_stream_close(event->stream, "not served yet");
         return;
     }
-    if (thread->stranger_count == STRANGERS_MAX)
+    if (thread->stranger_count >= STRANGERS_MAX + actor->peers)
         break_off_oldest(thread);
     set_time(thread, binding, weir_clock_ns() + SILENT_NS);
 }
@@ -311,13 +312,30 @@ uint64_t weir_thread_stranger_deadline(struct weir_thread *thread)
     return rest < first ? rest : first;
 }
 
-void weir_thread_close_all(struct weir_thread *thread)
+/* What was said last may still be on its way: a stream that is broken off can lose it, and the peer would wait in vain.
+ */
+static void finish_all(struct weir_thread *thread)
+{
+    for (struct binding *binding = thread->bindings; binding; binding = binding->next)
+        if (binding->dialled && !binding->given_up)
+            weir_stream_finish(binding->stream);
+        else
+            weir_stream_close(binding->stream, "");
+}
+
+static void break_off_all(struct weir_thread *thread)
 {
     for (struct binding *binding = thread->bindings; binding; binding = binding->next)
         weir_stream_close(binding->stream, "");
+}
+
+void weir_thread_close_all(struct weir_thread *thread)
+{
+    uint64_t until = weir_clock_ns() + LAST_WORDS_NS;
+    finish_all(thread);
     struct weir_transport_event event;
     while (thread->bindings) {
-        weir_poller_wait(thread->poller, UINT64_MAX, &event);
+        weir_poller_wait(thread->poller, until, &event);
         if (event.type == WEIR_EVENT_ACCEPTED) {
             bind_stream(thread, event.stream, NULL)->given_up = true;
             weir_stream_close(event.stream, "");
@@ -325,6 +343,9 @@ void weir_thread_close_all(struct weir_thread *thread)
             weir_message_unref(event.message);
         } else if (event.type == WEIR_EVENT_CLOSED) {
             unbind_stream(weir_stream_user(event.stream));
+        } else if (event.type == WEIR_EVENT_NONE) {
+            break_off_all(thread);
+            until = UINT64_MAX;
         }
     }
 }

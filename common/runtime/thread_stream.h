@@ -16,6 +16,7 @@ struct binding {
     struct weir_stream *stream;
     struct weir_actor *actor;
     bool bound;    /* to a peer: else it has said nothing yet, or was given up */
+    bool dialled;  /* by this side */
     bool given_up; /* nothing of it reaches the core any more */
     uint32_t peer;
     uint64_t until_ns; /* a stranger: closed then, for it said nothing, or does not take its refusal; 0: is none */
@@ -46,7 +47,8 @@ void weir_thread_transport_event(struct weir_thread *thread, struct weir_transpo
 /* Closes strangers whose time is over, and says how many lines about streams were left out. Returns when to call again.
  */
 uint64_t weir_thread_stranger_deadline(struct weir_thread *thread);
-/* Closes all streams and waits until they are over. */
+/* Ends all streams and waits until they are over. What was sent on those that this side opened arrives, if the peer
+ * takes it within 1 s. */
 void weir_thread_close_all(struct weir_thread *thread);
 
 #endif

@@ -110,11 +110,7 @@ static void start_accept(struct weir_grpc_accept *a, struct weir_grpc_server *se
 static grpc_resource_quota *new_quota(size_t limit_bytes)
 {
     grpc_resource_quota *quota = grpc_resource_quota_create("weir");
-    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGE_SIZE);
-    if (!limit_bytes && pages > 0 && page_bytes > 0)
-        limit_bytes = (size_t)pages / 4 * 3 * (size_t)page_bytes;
-    if (limit_bytes)
-        grpc_resource_quota_resize(quota, limit_bytes);
+    grpc_resource_quota_resize(quota, limit_bytes ? limit_bytes : (size_t)(weir_memory_of_machine() / 4 * 3));
     return quota;
 }
 

@@ -68,7 +68,7 @@ def is_over(connection):
 class Silent:
     """Many connections that say nothing: bare ones, some that greet, and some that open a call."""
 
-    def __init__(self, port, count=240):
+    def __init__(self, port, count=300):
         self.sockets, self.callers = [], set()
         for number in range(count):
             connection = socket.create_connection(("127.0.0.1", port), 5)

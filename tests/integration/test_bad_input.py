@@ -165,7 +165,7 @@ class Network(ClusterCase):
                 + sum(int(count) for count in re.findall(r"and (\d+) more streams were refused or closed", text)))
 
     def test_silent_clients_are_closed_by_name(self):
-        """Who opens a call and says nothing has 10 s; of more than 64 of them at one time, the oldest are closed."""
+        """Who opens a call and says nothing has 10 s; if there are too many at one time, the oldest are closed."""
         crowds = []
 
         def check(processes):

@@ -109,6 +109,16 @@ class Wrong(ClusterCase):
             self.assertEqual(set(cluster.wait_all().values()), {0}, cluster.told())
             self.assertIn(f"198.51.100.1:{port} is no address of this machine", chief.stderr())
 
+    def test_a_run_with_more_roles_than_its_processors_can_carry_says_so(self):
+        cpu = str(min(os.sched_getaffinity(0)))
+        for servers, crowd in ((8, True), (1, False)):
+            with self.subTest(servers=servers):
+                result = subprocess.run(["taskset", "-c", cpu, harness.WEIR, "run", self.job({
+                    "fit.epochs": 1, "cluster.lease_ms": 30000}), "--ps", str(servers), "--workers", "8"],
+                    capture_output=True, text=True, timeout=harness.GUARD_S, check=False)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual("17 roles share 1 CPU:" in result.stderr, crowd, result.stderr)
+
     def test_a_wrong_address_is_named_with_its_role(self):
         """The chief is told another address for worker/0 than that worker has; then the time for starting ends."""
         with harness.Cluster(self.short(), ps=1, workers=1) as cluster, contextlib.closing(harness.Ports(1)) as other:

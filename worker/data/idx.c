@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include "base/file.h"
+#include "base/memory.h"
 
 #define MAGIC_BYTES 4
 #define READ_BYTES ((uint64_t)64 << 20) /* of one gzread, whose count is an int */
@@ -181,7 +182,7 @@ static bool check_size(const struct reader *reader, const struct weir_idx *idx, 
     if (payload / DEFLATE_RATIO_MAX > reader->file_bytes)
         return weir_error_set(err, "%s: declares %s, which %llu bytes of gzip can't hold: it is cut off or damaged",
                               reader->path, describe(idx, shape), (unsigned long long)reader->file_bytes);
-    uint64_t machine_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t machine_bytes = weir_memory_of_machine();
     if (payload >= machine_bytes)
         return weir_error_set(err, "%s: declares %s: %llu bytes, more than this machine's memory (%llu)", reader->path,
                               describe(idx, shape), declared, (unsigned long long)machine_bytes);

@@ -362,17 +362,18 @@ static bool fits_into_memory(const struct weir_team *team, const struct weir_tea
                              struct weir_error *err)
 {
     double gib = 1 << 30, gradients = (double)team->spare_count * (double)team->flat_elements * sizeof(float);
-    double activations = 0, memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    double activations = 0, held = (double)config->held_bytes, memory = (double)weir_memory_of_machine();
     for (uint32_t m = 0; m < team->member_count; m++)
         activations += weir_compute_bytes(team->model, team->members[m].count * config->replica_rows);
-    if (activations + gradients < memory)
+    if (activations + gradients + held < memory)
         return true;
     return weir_error_set(err,
                           "%s: the activations of %u samples, with %u more gradients for %u threads, need %.1f GiB, "
-                          "but this machine has %.1f GiB; use a smaller fit.batch_size, more workers, or fewer CPUs "
+                          "besides %.1f GiB for the model's parameters, but this machine has %.1f GiB; use a smaller "
+                          "fit.batch_size, more workers, or fewer CPUs "
                           "(taskset)",
                           team->model->path, config->replica_count * config->replica_rows, team->spare_count,
-                          team->member_count, (activations + gradients) / gib, memory / gib);
+                          team->member_count, (activations + gradients) / gib, held / gib, memory / gib);
 }
 
 static bool start(struct member *member, struct weir_error *err)

@@ -23,6 +23,7 @@ struct weir_team_config {
     uint32_t node_count, replica_count;
     uint32_t replica_rows; /* at most, of one replica */
     uint32_t threads;      /* 1 to replica_count, the caller's included */
+    uint64_t held_bytes;   /* what the process needs besides, to say it if all that is too much */
 };
 
 struct weir_team;

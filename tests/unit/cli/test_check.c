@@ -50,6 +50,19 @@ static struct told *check(const char *more)
     return tell(line, weir_check_command);
 }
 
+/* As a run would. */
+static void more_replicas_than_can_be_summed_are_refused(void **state)
+{
+    (void)state;
+    struct told *told = check("--replicas 1025");
+    assert_int_equal(told->status, 1);
+    assert_says(told->out, "job.json: replicas: 1025 is more than the 1024 that weir sums");
+    free(told);
+    told = check("--replicas 1024");
+    assert_int_equal(told->status, 0);
+    free(told);
+}
+
 static void a_good_job_is_shown_with_its_model(void **state)
 {
     (void)state;
@@ -198,6 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_job_is_shown_with_its_model),
+        cmocka_unit_test(more_replicas_than_can_be_summed_are_refused),
         cmocka_unit_test(all_that_is_wrong_is_told_at_once),
         cmocka_unit_test(data_that_does_not_fit_the_model_is_told),
         cmocka_unit_test(an_epoch_without_steps_is_told),

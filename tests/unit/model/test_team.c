@@ -314,11 +314,15 @@ static void what_no_machine_has_room_for_is_refused(void **state)
     struct weir_error err = {""};
     fixture_open(&f, DEEP_CNN, false);
     struct hosted h = host(0, 3, 3);
-    struct weir_team_config config = {f.model, &f.job, h.nodes, h.node_count, 3, 1000000000, 2};
+    struct weir_team_config config = {f.model, &f.job, h.nodes, h.node_count, 3, 1000000000, 2, 0};
     assert_null(weir_team_new(&config, &err));
     assert_non_null(strstr(err.text, "model.json: the activations of 3000000000 samples"));
     assert_non_null(strstr(err.text, "2 threads"));
     assert_non_null(strstr(err.text, "use a smaller fit.batch_size"));
+    config.replica_rows = 1;
+    config.held_bytes = UINT64_C(1) << 60;
+    assert_null(weir_team_new(&config, &err));
+    assert_non_null(strstr(err.text, "besides 1073741824.0 GiB for the model's parameters"));
     fixture_close(&f);
 }
 
@@ -331,7 +335,7 @@ static void a_thread_that_cannot_start_is_named(void **state)
     pthread_attr_t usual, vast;
     fixture_open(&f, MLP, true);
     struct hosted h = host(0, 3, 3);
-    struct weir_team_config config = {f.model, &f.job, h.nodes, h.node_count, 3, 8, 2};
+    struct weir_team_config config = {f.model, &f.job, h.nodes, h.node_count, 3, 8, 2, 0};
     assert_int_equal(pthread_getattr_default_np(&usual), 0);
     assert_int_equal(pthread_attr_init(&vast), 0);
     assert_int_equal(pthread_attr_setstacksize(&vast, (size_t)1 << 47), 0);
