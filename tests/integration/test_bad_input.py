@@ -158,6 +158,18 @@ class Network(ClusterCase):
         self.assertEqual(sorted(code.name for code in answers),
                          ["RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED", "UNIMPLEMENTED"])
 
+    def test_more_connections_than_the_soft_limit_of_files_do_no_harm(self):
+        with harness.Cluster(self.job({"fit.epochs": 1}), ps=1, workers=1) as cluster:
+            chief = cluster.start("chief/0", before=("sh", "-c", 'ulimit -Sn 64; exec "$@"', "sh"))
+            chief.wait_for_line("waiting for")
+            crowd = strangers.Silent(cluster.ports.numbers[0], count=100)
+            try:
+                cluster.start("ps/0")
+                cluster.start("worker/0")
+                self.assertEqual(set(cluster.wait_all().values()), {0}, cluster.told())
+            finally:
+                crowd.close()
+
     def closed_streams(self, process):
         """How many streams the process says to have closed or refused."""
         text = process.stderr()
