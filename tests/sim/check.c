@@ -140,9 +140,23 @@ void check_view(struct sim *sim, const struct weir_view *view)
     sim->published = view->state;
 }
 
+const char *const cause_texts[CAUSES] = {
+    "no heartbeat for",
+    "connection reset",
+    "connection refused",
+    "connection timed out",
+    "could not be joined again",
+    "did not come within start_timeout_s",
+    "could not be reached within start_timeout_s",
+    "told to stop",
+    "all workers must read the same data",
+};
+
 /* Success is what the chief says when the results are written, and what the others have heard of it. */
 void check_exit(struct sim *sim, const struct process *process)
 {
+    for (int i = 0; i < CAUSES; i++)
+        sim->coverage->causes[i] += process->code != 0 && strstr(process->reason, cause_texts[i]);
     bool success = process->kind == CHIEF ? sim->results_written : process->told_finished;
     if (process->code == 0 && !success)
         sim_fail(sim, "%s left with exit status 0 before View(finished)", process->name);

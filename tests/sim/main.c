@@ -95,6 +95,10 @@ static uint32_t report_counts(const struct coverage *coverage)
         zeros += coverage->count[i] == 0;
         printf("  %12llu %s\n", (unsigned long long)coverage->count[i], count_names[i]);
     }
+    for (int i = 0; i < CAUSES; i++) {
+        zeros += coverage->causes[i] == 0;
+        printf("  %12llu ended with: %s\n", (unsigned long long)coverage->causes[i], cause_texts[i]);
+    }
     return zeros;
 }
 

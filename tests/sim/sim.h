@@ -198,11 +198,15 @@ enum sim_count {
     COUNTS,
 };
 
+/* Why processes ended, by what they said: cause_texts (check.c) has a part of each text. */
+#define CAUSES 9
+extern const char *const cause_texts[CAUSES];
+
 struct coverage {
     uint64_t events[ACTOR_KINDS][WEIR_ON_KINDS];
     uint64_t received[ACTOR_KINDS][WEIR_MESSAGE_TYPES];
     struct weir_machine_counts chief, node, link, chunk, recorder, worker;
-    uint64_t steps, messages, count[COUNTS];
+    uint64_t steps, messages, count[COUNTS], causes[CAUSES];
 };
 
 struct sim {
