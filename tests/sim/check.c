@@ -241,6 +241,11 @@ static bool names(const struct process *process, const struct sim *sim, uint32_t
     return strstr(process->reason, sim->processes[other].name);
 }
 
+static bool says_lost(const struct process *process)
+{
+    return strstr(process->reason, "lost ") || strstr(process->reason, "could not be joined again");
+}
+
 /* Whether a process that failed says between whom a link was cut for good. */
 static bool names_the_cut(const struct sim *sim, const struct process *process)
 {
@@ -260,7 +265,7 @@ static bool names_the_cause(const struct sim *sim, const struct process *process
 {
     return (sim->killed_at && names(process, sim, (uint32_t)sim->killed)) ||
            (sim->signal_came && names(process, sim, (uint32_t)sim->signalled)) ||
-           (chief_was_away(sim) && strstr(process->reason, "lost ")) || names_the_cut(sim, process) ||
+           (chief_was_away(sim) && says_lost(process)) || names_the_cut(sim, process) ||
            names_the_silent(sim, process) ||
            (sim->differs >= 0 && strstr(process->reason, "all workers must read the same data")) ||
            (sim->config.no_results && strstr(process->reason, "no space left")) ||

@@ -5,8 +5,6 @@
 
 #include "sim.h"
 
-#define HASH "0000000000000000000000000000000000000000000000000000000000000000"
-
 uint32_t server_process(const struct sim *sim, uint32_t server)
 {
     (void)sim;
@@ -59,7 +57,7 @@ static struct weir_hello hello_of(enum weir_node_role role, uint32_t index, uint
     return (struct weir_hello){.role = role,
                                .index = index,
                                .incarnation = incarnation,
-                               .job_hash = HASH,
+                               .job_hash = SIM_HASH,
                                .numerics = "",
                                .address = "",
                                .canonical = ""};
@@ -125,7 +123,7 @@ static void build_server_lanes(struct sim *sim, uint32_t process)
             .generation = config->generation,
             .incarnation = p->incarnation,
             .view = 1,
-            .job_hash = HASH,
+            .job_hash = SIM_HASH,
             .numerics = "",
             .self = p->index,
             .lane = l,
@@ -174,7 +172,7 @@ static void build_worker_lanes(struct sim *sim, uint32_t process)
             .generation = config->generation,
             .incarnation = p->incarnation,
             .view = 1,
-            .job_hash = HASH,
+            .job_hash = SIM_HASH,
             .numerics = "",
             .self = p->index,
             .lane = l,

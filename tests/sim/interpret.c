@@ -318,6 +318,7 @@ static void do_send(struct sim *sim, uint32_t id, const struct weir_action *acti
         value = payload_at(sim, payload)->value;
     if (action->body.type == WEIR_CONTRIBUTION)
         credit_sent(sim, id, action->peer, action->body.contribution.chunk);
+    observer_told(sim, &sim->actors[id], action->peer, &copy.body);
     repeat_before(sim, id, &copy);
     net_send(sim, id, &copy, payload);
     repeat_after(sim, id, &copy, value);
@@ -330,8 +331,9 @@ void interpret(struct sim *sim, uint32_t id, const struct weir_action *action)
         net_connect(sim, id, action->peer);
         break;
     case WEIR_DO_CLOSE:
-        sim_fail(sim, "%s cuts off a stream of the cluster, whose nodes keep the rules: %s",
-                 sim->processes[sim->actors[id].process].name, action->text);
+        if (!observer_cut_off(&sim->actors[id], action->peer))
+            sim_fail(sim, "%s cuts off a stream of the cluster, whose nodes keep the rules: %s",
+                     sim->processes[sim->actors[id].process].name, action->text);
         break;
     case WEIR_DO_SEND:
         do_send(sim, id, action);

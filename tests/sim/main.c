@@ -48,6 +48,8 @@ static const char *const count_names[COUNTS] = {
     [COUNT_BELOW] = "contributions of what was there",
     [COUNT_ABOVE] = "contributions of more than what was there",
     [COUNT_SLOTS] = "optimizer slots were fetched",
+    [COUNT_OBSERVED] = "answers to observers",
+    [COUNT_GONE] = "answers to observers that a version is gone",
 };
 
 #define EVENT(kind) (1u << (kind))

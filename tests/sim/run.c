@@ -35,6 +35,7 @@ static void draw_config(struct sim *sim)
     config->slots = sim_below(sim, MAX_SLOTS + 1);
     config->generation = sim_below(sim, 3);
     config->repeats = sim_below(sim, 2);
+    config->observed = sim_below(sim, 4) == 0;
 }
 
 static void golden_config(struct sim_config *config)
@@ -123,6 +124,9 @@ static void happen(struct sim *sim, struct sim_event *event)
     case PAUSE:
         pause_begin(sim);
         break;
+    case VISIT:
+        observer_visit(sim);
+        break;
     case CUT:
         cut_begin(sim);
         break;
@@ -150,7 +154,7 @@ static void run(struct sim *sim)
         }
         if (pause_holds(sim, event))
             continue;
-        bool look = event->kind == LOOK; /* nothing happens: chance has no part in it */
+        bool look = event->kind == LOOK || event->kind == VISIT; /* nothing happens: chance has no part in it */
         happen(sim, event);
         if (!look)
             maybe_reset(sim);
@@ -207,6 +211,8 @@ bool run_seed(uint64_t seed, bool golden, FILE *trace, struct coverage *coverage
         pause_plan(sim);
     if (sim->config.cut)
         cut_plan(sim);
+    if (sim->config.observed)
+        observer_plan(sim);
     run(sim);
     if (!sim->failed)
         check_end(sim);

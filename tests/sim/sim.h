@@ -33,6 +33,7 @@
 #define MAX_PEERS (MAX_SERVERS * MAX_LANES + MAX_SERVERS + MAX_WORKERS + 4)
 #define MS UINT64_C(1000000)
 #define LEARNING_RATE .5
+#define SIM_HASH "0000000000000000000000000000000000000000000000000000000000000000"
 
 /* ---- what a run is made of; drawn from the seed */
 
@@ -45,6 +46,7 @@ struct sim_config {
     uint32_t batch, samples;  /* samples of an epoch: the last batch is short */
     uint64_t delay_max_ns;    /* of a message */
     uint32_t reset_per_mille; /* chance that an event also breaks a stream */
+    bool observed;            /* observers come and go */
     bool repeats;             /* what was sent is sometimes sent again, unasked */
     bool kill;                /* one process is killed at some moment */
     bool signal;              /* one process is told to stop at some moment */
@@ -86,6 +88,13 @@ struct window {
     uint32_t greeted; /* servers whose stream is up */
 };
 
+/* The observer that an actor has, and what it has asked for and was not told. */
+struct visit {
+    bool up, breaks_rules;
+    uint32_t peer, unsent, head, count;
+    struct weir_fetch asked[WEIR_FETCHES_MAX];
+};
+
 struct actor {
     enum actor_kind kind;
     uint32_t process, lane;
@@ -98,6 +107,7 @@ struct actor {
     struct weir_actions actions;
     struct weir_wait wait;
     struct window window; /* ACTOR_EXCHANGE */
+    struct visit visit;   /* ACTOR_CHIEF, ACTOR_LANE */
 };
 
 struct stream {
@@ -129,7 +139,8 @@ enum sim_event_kind {
     RESUME,
     LOOK,
     CUT,
-    HEAL
+    HEAL,
+    VISIT,
 };
 
 /* A copied message or local event, with what its pointers point at. */
@@ -195,6 +206,8 @@ enum sim_count {
     COUNT_BELOW,
     COUNT_ABOVE,
     COUNT_SLOTS,
+    COUNT_OBSERVED,
+    COUNT_GONE,
     COUNTS,
 };
 
@@ -297,6 +310,14 @@ bool pause_holds(struct sim *sim, struct sim_event *event); /* true: it was put 
 void pause_begin(struct sim *sim);
 struct sim_event *pause_next(struct sim *sim); /* what was put aside, oldest first; NULL: that was all */
 void pause_free(struct sim *sim);
+
+/* ---- observer.c: who looks on */
+void observer_plan(struct sim *sim);
+void observer_visit(struct sim *sim);
+/* Whether that peer is an observer that has to go: then it is gone. */
+bool observer_cut_off(struct actor *actor, uint32_t peer);
+/* Of each message that an actor sends. */
+void observer_told(struct sim *sim, struct actor *actor, uint32_t peer, const struct weir_message_body *body);
 
 /* ---- cut.c: a link that is cut */
 void cut_plan(struct sim *sim);
