@@ -87,7 +87,9 @@ uint64_t weir_ps_lane_waiting(const struct weir_ps_lane *lane, char *text, size_
         snprintf(text, bytes, "%s: its first record (lane %u)", lane->config.recorder_name, lane->config.lane);
     else if (for_chunk(lane, &step, text, bytes))
         return step;
-    else if (lane->newest.record.order == WEIR_ORDER_STOP && lane->config.lane == 0)
+    else if (lane->newest.record.order == WEIR_ORDER_STOP && lane->config.lane == 0) {
         snprintf(text, bytes, "%s: the end of the job (training is over)", lane->config.chief_name);
+        return lane->newest.record.step; /* another lane may still lack what that needs */
+    }
     return 0;
 }
