@@ -80,5 +80,4 @@ void parcel_free(struct sim *sim, struct parcel *parcel)
     free(parcel->numbers);
     free(parcel->held);
     payload_release(sim, parcel->payload);
-    *parcel = (struct parcel){0};
 }
