@@ -17,12 +17,14 @@
 #define CLOSE_MIN (4600 * MS)
 #define CLOSE_MAX (4700 * MS)
 
-/* The chief, whose clock is fast, stands still just after the stream of a member broke: by its own clock it misses the
- * member for longer than the lease, but most of that is its own pause. The member, whose clock is not fast, comes back
- * in time. */
+/* The chief, whose clock is fast, stands still just after a stream to a member or a lane broke: by its own clock that
+ * is down for longer than the lease, but most of it is its own pause. The other side, whose clock is not fast, is there
+ * again in time. */
 static void plan_close_call(struct sim *sim)
 {
     sim->close_call = true;
+    sim->config.reset_per_mille = 0; /* nothing else may keep the two apart */
+    sim->config.cut = false;
     sim->pause_ns = CLOSE_MIN + sim_random(sim) % (CLOSE_MAX - CLOSE_MIN);
     sim->processes[0].clock_rate_percent = 110;
     for (uint32_t p = 1; p < sim->process_count; p++)
@@ -30,12 +32,12 @@ static void plan_close_call(struct sim *sim)
             sim->processes[p].clock_rate_percent = 100;
 }
 
-/* Breaks a stream to the chief's control, if there is any. */
-static void break_control(struct sim *sim)
+/* Breaks a stream of the chief, if there is any. */
+static void break_stream(struct sim *sim)
 {
     for (uint32_t left = sim->stream_count, id = left ? sim_below(sim, left) : 0; left > 0; left--, id++) {
         const struct stream *stream = &sim->streams[id % sim->stream_count];
-        if (stream->actor[1] != 0 || stream->broken)
+        if ((stream->actor[0] != 0 && stream->actor[1] != 0) || stream->broken)
             continue;
         net_reset(sim, id % sim->stream_count, "connection reset");
         sim->coverage->count[COUNT_CLOSE_CALLS]++;
@@ -49,7 +51,7 @@ void pause_plan(struct sim *sim)
     sim->pause_ns = MS + sim_random(sim) % (sim->paused ? NODE_PAUSE_MAX : CHIEF_PAUSE_MAX);
     if (sim->paused && sim_below(sim, 2))
         sim->pause_ns += SILENCE_MIN;
-    if (sim->paused == 0 && !sim->config.reset_per_mille && !sim->config.cut && sim_below(sim, 3) == 0)
+    if (sim->paused == 0 && sim_below(sim, 2))
         plan_close_call(sim);
     sim_schedule(sim, 100 * MS + sim_random(sim) % (700 * MS), PAUSE);
 }
@@ -58,9 +60,9 @@ void pause_begin(struct sim *sim)
 {
     if (!sim->processes[sim->paused].alive)
         return;
-    if (sim->close_call && !sim->control_broken) { /* the chief learns it before it stands still */
-        sim->control_broken = true;
-        break_control(sim);
+    if (sim->close_call && !sim->stream_broken) { /* the chief learns it before it stands still */
+        sim->stream_broken = true;
+        break_stream(sim);
         sim_schedule(sim, sim->now + 20 * MS, PAUSE);
         return;
     }

@@ -261,7 +261,7 @@ struct sim {
     bool signal_came;
     int32_t paused; /* process, or -1 */
     uint64_t pause_ns;
-    bool close_call, control_broken;
+    bool close_call, stream_broken;
     bool in_pause, silent, silence_judged; /* silent: for longer than the lease; judged: it has to end the job */
     int32_t differs;                       /* process whose data differs, or -1 */
     struct cut cut;
