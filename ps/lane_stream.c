@@ -142,11 +142,9 @@ static void send_pending(struct weir_ps_lane *lane, uint32_t peer, struct weir_a
         send_weights(lane, peer, chunk->id, chunk->version, 0, actions);
     } else if (*pending & PENDING_COVERED) {
         *pending &= (uint8_t)~PENDING_COVERED;
-        if (weir_chunk_covered(chunk)) {
-            weir_actions_send(actions, peer, WEIR_COVERED)->covered =
-                (struct weir_covered){.step = chunk->version, .chunk = chunk->id};
-            stream->unsent++;
-        }
+        weir_actions_send(actions, peer, WEIR_COVERED)->covered =
+            (struct weir_covered){.step = chunk->version, .chunk = chunk->id};
+        stream->unsent++;
     }
     if (*pending & ~PENDING_IN_RING)
         return;

@@ -18,8 +18,7 @@ struct weir_worker;
 
 struct weir_worker_config {
     uint32_t lanes;
-    bool stands_by;     /* hosts no replica */
-    uint32_t variables; /* most norms in a record */
+    bool stands_by; /* hosts no replica */
     struct weir_layout layout;
     const char *const *server_names; /* "ps/1 at 127.0.0.1:2222" */
 };

@@ -80,7 +80,6 @@ enum weir_action_kind {
 struct weir_action {
     enum weir_action_kind kind;
     uint32_t peer;
-    bool more; /* SEND: another to the same peer follows at once */
     enum weir_actor_name actor;
     enum weir_event_kind tell;
     uint32_t chunk, lane, round, part;

@@ -115,7 +115,6 @@ void weir_thread_send(struct weir_actor *actor, struct weir_action *action)
         .payload_count = attachment.slices,
         .release = attachment.release,
         .release_context = attachment.release_context,
-        .more = action->more,
     };
     weir_stream_send(stream, &outgoing);
     free(header);
