@@ -243,6 +243,16 @@ static void on_seal(struct weir_ps_lane *lane, const struct weir_event *event, s
         reject(lane, event->peer, "a seal of a replica that this worker does not host", actions);
 }
 
+static void on_partial(struct weir_ps_lane *lane, const struct weir_event *event, struct weir_actions *actions)
+{
+    const struct weir_layout *layout = &lane->config.layout;
+    uint32_t chunk = event->body->partial.chunk;
+    if (chunk < layout->chunks && weir_layout_server(layout, chunk) == event->peer - lane->config.workers)
+        tell_recorder(WEIR_ON_PARTIAL, event, actions);
+    else
+        reject(lane, event->peer, "squares of a chunk that this server does not hold", actions);
+}
+
 static void on_fetch(struct weir_ps_lane *lane, const struct weir_event *event, struct weir_actions *actions)
 {
     const char *reason;
@@ -286,7 +296,7 @@ static void on_message(struct weir_ps_lane *lane, const struct weir_event *event
     if (event->body->type == WEIR_SEAL && holds_record(lane) && from_worker)
         on_seal(lane, event, actions);
     else if (event->body->type == WEIR_PARTIAL && holds_record(lane) && from_server)
-        tell_recorder(WEIR_ON_PARTIAL, event, actions);
+        on_partial(lane, event, actions);
     else if (event->body->type == WEIR_FETCH)
         on_fetch(lane, event, actions);
     else if (event->body->type == WEIR_RECORD && from_recorder)

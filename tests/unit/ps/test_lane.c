@@ -209,6 +209,8 @@ static void each_peer_may_say_what_is_its_own(void **state)
                 body.contribution = (struct weir_contribution){.generation = 3, .index = 1};
             if (type == WEIR_SEAL)
                 body.seal.replica = 1;
+            if (type == WEIR_PARTIAL)
+                body.partial.chunk = 1;
             if (type == WEIR_REFUSED)
                 body.refused.reason = "";
             greet(&rig, peers[p].peer, peers[p].hello);
@@ -287,6 +289,21 @@ static void a_worker_speaks_for_its_own_replicas_only(void **state)
         body.seal.replica = replica;
         say(&rig, 1, body, 0);
         assert_int_equal(count_asked(&rig, WEIR_DO_CLOSE), replica != 1);
+        weir_arena_free(&rig.arena);
+    }
+}
+
+static void a_server_speaks_for_its_own_chunks_only(void **state)
+{
+    (void)state;
+    for (uint32_t chunk = 0; chunk < 2 * SERVERS + 1; chunk++) {
+        struct rig rig = new_lane(0, 2);
+        struct weir_message_body body = {.type = WEIR_PARTIAL};
+        body.partial = (struct weir_partial){.generation = 3, .chunk = chunk};
+        say(&rig, WORKERS + 1, body, 0);
+        bool own = chunk < 2 * SERVERS && chunk % SERVERS == 1;
+        assert_int_equal(count_asked(&rig, WEIR_DO_CLOSE), !own);
+        assert_int_equal(count_asked(&rig, WEIR_DO_TELL), 1); /* the recorder; or the node: a member ends the job */
         weir_arena_free(&rig.arena);
     }
 }
@@ -434,6 +451,7 @@ int main(void)
         cmocka_unit_test(slots_are_sent_when_the_last_apply_is_done),
         cmocka_unit_test(the_stop_record_frees_fetches_of_slots_that_wait),
         cmocka_unit_test(a_worker_speaks_for_its_own_replicas_only),
+        cmocka_unit_test(a_server_speaks_for_its_own_chunks_only),
         cmocka_unit_test(another_process_in_the_recorders_place_ends_the_job),
         cmocka_unit_test(fetches_are_bounded),
         cmocka_unit_test(who_comes_back_is_sent_the_live_versions_that_it_lacks),
