@@ -47,24 +47,31 @@ static void counter_init(struct counter *counter, struct weir_thread *thread)
     weir_thread_add(thread, &counter->actor);
 }
 
+/* Runs a thread with one counter until it has had its first event, and joins it. */
+static struct weir_thread *run_to_the_end(struct weir_transport *transport, struct counter *counter)
+{
+    struct weir_thread *thread = weir_thread_new(transport, "test");
+    struct weir_error err;
+    counter_init(counter, thread);
+    assert_false(counter->began); /* whoever makes the thread doesn't wait for it */
+    assert_true(weir_thread_start(thread, &err));
+    sem_wait(&counter->stepped);
+    weir_thread_stop(thread);
+    weir_thread_join(thread);
+    sem_destroy(&counter->stepped);
+    return thread;
+}
+
 static void an_actor_begins_on_its_thread_before_its_first_event(void **state)
 {
     (void)state;
     struct weir_transport *transport = weir_transport_loopback();
-    struct weir_thread *thread = weir_thread_new(transport, "test");
     struct counter counter;
-    struct weir_error err;
-    counter_init(&counter, thread);
-    assert_false(counter.began); /* whoever makes the thread doesn't wait for it */
-    assert_true(weir_thread_start(thread, &err));
-    sem_wait(&counter.stepped);
-    weir_thread_stop(thread);
-    weir_thread_join(thread);
+    struct weir_thread *thread = run_to_the_end(transport, &counter);
     assert_true(counter.began);
     assert_false(counter.stepped_early);
     assert_false(pthread_equal(counter.began_on, pthread_self()));
     assert_int_equal(counter.events, 1);
-    sem_destroy(&counter.stepped);
     weir_thread_free(thread);
     weir_transport_free(transport);
 }
@@ -74,18 +81,11 @@ static void who_posts_to_a_joined_thread_does_no_harm(void **state)
 {
     (void)state;
     struct weir_transport *transport = weir_transport_loopback();
-    struct weir_thread *thread = weir_thread_new(transport, "test");
     struct counter counter;
-    struct weir_error err;
-    counter_init(&counter, thread);
-    assert_true(weir_thread_start(thread, &err));
-    sem_wait(&counter.stepped);
-    weir_thread_stop(thread);
-    weir_thread_join(thread);
+    struct weir_thread *thread = run_to_the_end(transport, &counter);
     struct weir_event late = {.kind = WEIR_ON_FAILED, .text = "too late"};
     weir_post(&counter.actor, &late);
     assert_int_equal(counter.events, 1);
-    sem_destroy(&counter.stepped);
     weir_thread_free(thread);
     weir_transport_free(transport);
 }
