@@ -187,7 +187,7 @@ void weir_chief_fetch_waiting(const struct weir_chief *chief, char *text, size_t
         if (!link->used)
             continue;
         if (!weir_link_up(link)) {
-            snprintf(text, bytes, "%s: a connection (lane %u: %s)", link->target.name, lane,
+            snprintf(text, bytes, "%s: " WEIR_WAIT_CONNECTION " (lane %u: %s)", link->target.name, lane,
                      link->error[0] ? link->error : "no answer");
             return;
         }

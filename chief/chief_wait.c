@@ -100,7 +100,8 @@ static void own(struct weir_chief *chief, uint64_t now_ns, char *text, size_t by
         if (member->up)
             snprintf(text, bytes, "%s: a sign of life (no heartbeat)", name);
         else
-            snprintf(text, bytes, "%s: a connection (%s)", name, member->error[0] ? member->error : "closed");
+            snprintf(text, bytes, "%s: " WEIR_WAIT_CONNECTION " (%s)", name,
+                     member->error[0] ? member->error : "closed");
         return;
     }
     weir_chief_fetch_waiting(chief, text, bytes);

@@ -81,7 +81,7 @@ uint64_t weir_ps_lane_waiting(const struct weir_ps_lane *lane, char *text, size_
     uint64_t step = 0;
     text[0] = '\0';
     if (lane->recorder.used && !weir_link_up(&lane->recorder))
-        snprintf(text, bytes, "%s: a connection (lane 0: %s)", lane->recorder.target.name,
+        snprintf(text, bytes, "%s: " WEIR_WAIT_CONNECTION " (lane 0: %s)", lane->recorder.target.name,
                  lane->recorder.error[0] ? lane->recorder.error : "no answer");
     else if (!lane->newest.valid)
         snprintf(text, bytes, "%s: its first record (lane %u)", lane->config.recorder_name, lane->config.lane);

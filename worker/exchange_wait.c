@@ -93,8 +93,8 @@ uint64_t weir_exchange_waiting(const struct weir_exchange *exchange, char *text,
         if (!link->used)
             continue;
         if (!weir_link_up(link)) {
-            snprintf(text, bytes, "%s: a connection (lane %u: %s)", link->target.name, exchange->config.lane,
-                     link->error[0] ? link->error : "no answer");
+            snprintf(text, bytes, "%s: " WEIR_WAIT_CONNECTION " (lane %u: %s)", link->target.name,
+                     exchange->config.lane, link->error[0] ? link->error : "no answer");
             return 0;
         }
         if (sending(exchange, k, text, bytes) || pulling(exchange, k, text, bytes))

@@ -85,7 +85,7 @@ static void say_waiting(struct weir_node *node, uint64_t now_ns, struct weir_act
     const struct weir_link *link = &node->link;
     char text[WEIR_WAIT_BYTES] = "";
     if (!weir_link_up(link))
-        snprintf(text, sizeof text, "%s: a connection (%s)", node->config.chief_name,
+        snprintf(text, sizeof text, "%s: " WEIR_WAIT_CONNECTION " (%s)", node->config.chief_name,
                  link->error[0] ? link->error : "no answer");
     else if (node->state == WEIR_NODE_WAITING)
         snprintf(text, sizeof text, "%s: the view (it comes when all have joined)", node->config.chief_name);

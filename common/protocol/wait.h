@@ -7,7 +7,9 @@
  * step is what holds up the others.
  *
  * A job whose steps take long waits as long in each of them, and all is well: so a wait is long if it has lasted for
- * WEIR_WAIT_LONG_NS and twice the time that the one before it took, or in any case for WEIR_WAIT_MOST_NS.
+ * WEIR_WAIT_LONG_NS and twice the time that the one before it took, or in any case for WEIR_WAIT_MOST_NS. A lost
+ * connection is no part of a step: a wait for WEIR_WAIT_CONNECTION is long after WEIR_WAIT_LONG_NS, counted from when
+ * the process began to wait for anything of that member.
  */
 #ifndef WEIR_PROTOCOL_WAIT_H
 #define WEIR_PROTOCOL_WAIT_H
@@ -21,6 +23,9 @@
 #define WEIR_WAIT_LONG_NS (UINT64_C(2) * 1000 * 1000000) /* this long at least */
 #define WEIR_WAIT_MOST_NS (UINT64_C(30) * 1000 * 1000000)
 
+/* What is waited for in "ps/1 at b:1: a connection (...)". */
+#define WEIR_WAIT_CONNECTION "a connection"
+
 /* Zeroed at first. */
 struct weir_wait {
     char text[WEIR_WAIT_BYTES]; /* the newest description; "": waits for nothing */
@@ -30,8 +35,8 @@ struct weir_wait {
 };
 
 /* The core waits for this now ("": for nothing; shorter than WEIR_WAIT_BYTES). True if people should be told: the wait
- * has become long, or a long one is over (then wait->is_long is false). A time in which nobody looked does not count:
- * the process stood still. */
+ * has become long, or is for something else of the same member, or a long one is over (then wait->is_long is false). A
+ * time in which nobody looked does not count: the process stood still. */
 bool weir_wait_look(struct weir_wait *wait, const char *text, uint64_t now_ns);
 
 #endif

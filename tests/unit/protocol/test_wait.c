@@ -12,6 +12,7 @@
 #define MS UINT64_C(1000000)
 #define FOR_A "ps/0 at a: weights of version 1 (chunk 3)"
 #define FOR_A_LATER "ps/0 at a: weights of version 1 (chunk 4)"
+#define NO_CONNECTION "ps/0 at a: a connection (lane 0: connection refused)"
 #define FOR_B "ps/0 at a: weights of version 2 (chunk 3)"
 
 /* Looks as often as one should, for that long; returns how often something changed. */
@@ -80,6 +81,33 @@ static void after_a_very_long_wait_the_next_is_told_all_the_same(void **state)
     assert_true(wait.is_long);
 }
 
+/* What is missing from a member is late for a reason: as if there were one wait, and told anew. */
+static void a_lost_connection_goes_on_with_the_wait_for_its_member(void **state)
+{
+    (void)state;
+    struct weir_wait wait = {0};
+    uint64_t now = MS;
+    look_for(&wait, FOR_A, &now, 1500 * MS);
+    assert_int_equal(look_for(&wait, NO_CONNECTION, &now, 1000 * MS), 1);
+    assert_true(wait.is_long);
+    assert_int_equal(look_for(&wait, FOR_B, &now, 1000 * MS), 1); /* it is back, and late with something else */
+    assert_false(wait.is_long);
+    look_for(&wait, FOR_B, &now, 5000 * MS);
+    assert_true(wait.is_long);
+    assert_true(weir_wait_look(&wait, NO_CONNECTION, now)); /* told, for it says something else */
+    assert_true(wait.is_long);
+}
+
+static void a_connection_is_not_waited_for_in_every_step(void **state)
+{
+    (void)state;
+    struct weir_wait wait = {0};
+    uint64_t now = MS;
+    look_for(&wait, "ps/1 at b: weights of version 1 (chunk 3)", &now, 10000 * MS);
+    assert_int_equal(look_for(&wait, NO_CONNECTION, &now, 2250 * MS), 2);
+    assert_true(wait.is_long);
+}
+
 static void time_in_which_nobody_looked_does_not_count(void **state)
 {
     (void)state;
@@ -98,6 +126,8 @@ int main(void)
         cmocka_unit_test(waits_that_follow_each_other_are_not_one_long_wait),
         cmocka_unit_test(a_wait_as_long_as_the_one_before_is_usual),
         cmocka_unit_test(after_a_very_long_wait_the_next_is_told_all_the_same),
+        cmocka_unit_test(a_lost_connection_goes_on_with_the_wait_for_its_member),
+        cmocka_unit_test(a_connection_is_not_waited_for_in_every_step),
         cmocka_unit_test(time_in_which_nobody_looked_does_not_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
