@@ -1,9 +1,11 @@
 /* How fast tensors move between two processes of this machine: gRPC as weir uses it against plain TCP, in turns.
  *
- * push: one side sends messages, the other adds each to an fp32 sum, straight from where it arrived. push+pull: each
- * message is answered by one of the same size, on a stream (a connection) of its own, which the client copies. Every
- * measurement runs in two fresh processes; the figure is payload (both ways) by the client's time, the median of
- * ROUNDS, with the CPU seconds of both processes per GB.
+ * push: one side sends a tensor of CHUNKS messages again and again, the other adds each message to its place in an fp32
+ * sum, straight from where it arrived. push+pull: each message is answered by one of the same size, on a stream (a
+ * connection) of its own, which the client brings to its place in a third tensor. So every message comes from memory
+ * and goes to memory, as a model's do, not from cache to cache. Every measurement runs in two fresh processes; the
+ * figure is payload (both ways) by the client's time, the median of ROUNDS, with the CPU seconds of both processes per
+ * GB.
  *
  * use: bench_transport [MEBIBYTES]   (of each push; 2048 if not given)
  */
@@ -23,6 +25,7 @@
 #include "transport/transport.h"
 
 #define ROUNDS 3
+#define CHUNKS 80 /* of a tensor */
 #define LIMIT ((size_t)64 << 20)
 #define AHEAD 2 /* unsent messages, as transport.h advises */
 
@@ -31,6 +34,17 @@ struct plan {
     size_t message_bytes;
     unsigned messages;
 };
+
+static uint8_t *new_tensor(const struct plan *plan)
+{
+    return weir_alloc_tensor(CHUNKS * plan->message_bytes, "a tensor");
+}
+
+/* Where the nth message has its place. */
+static uint8_t *place(const struct plan *plan, uint8_t *tensor, unsigned n)
+{
+    return tensor + (n % CHUNKS) * plan->message_bytes;
+}
 
 struct figures {
     double gb_per_s, cpu_s_per_gb;
@@ -66,11 +80,11 @@ static void add_slice(struct sum *sum, const uint8_t *bytes, size_t count)
     sum->at += count;
 }
 
-static void add_message(float *total, const struct weir_message *message)
+static void add_message(uint8_t *total, const struct weir_message *message)
 {
     static struct weir_slice slices[65536];
     size_t count = weir_message_slices(message, slices, sizeof slices / sizeof slices[0]);
-    struct sum sum = {.total = total};
+    struct sum sum = {.total = (float *)(void *)total};
     for (size_t i = 0; i < count; i++)
         add_slice(&sum, slices[i].bytes, slices[i].count);
 }
@@ -80,7 +94,7 @@ static void copy_message(uint8_t *to, const struct weir_message *message)
     static struct weir_slice slices[65536];
     size_t count = weir_message_slices(message, slices, sizeof slices / sizeof slices[0]);
     for (size_t i = 0; i < count; to += slices[i++].count)
-        memcpy(to, slices[i].bytes, slices[i].count);
+        weir_copy_past_caches(to, slices[i].bytes, slices[i].count);
 }
 
 /* ---- gRPC */
@@ -90,9 +104,9 @@ static void keep(void *context)
     (void)context;
 }
 
-static void send_tensor(struct weir_stream *stream, const void *tensor, size_t bytes)
+static void send_message(struct weir_stream *stream, const struct plan *plan, const void *from)
 {
-    const struct weir_slice slice = {tensor, bytes};
+    const struct weir_slice slice = {from, plan->message_bytes};
     const struct weir_outgoing outgoing = {.payload = &slice, .payload_count = 1, .release = keep, .more = true};
     weir_stream_send(stream, &outgoing);
 }
@@ -108,22 +122,21 @@ static void grpc_server(const struct plan *plan, int port_pipe)
     uint16_t port = server ? weir_server_port(server) : 0;
     if (write(port_pipe, &port, sizeof port) != sizeof port)
         return;
-    float *total = weir_alloc_tensor(plan->message_bytes, "the sum");
+    uint8_t *total = new_tensor(plan);
     struct weir_stream *down = NULL;
-    unsigned due = 0, unsent = 0;
+    unsigned added = 0, answered = 0, unsent = 0;
     for (unsigned open = 1 + plan->pull; open;) {
         struct weir_transport_event event;
         weir_poller_wait(poller, UINT64_MAX, &event);
         if (event.type == WEIR_EVENT_ACCEPTED && event.channel == WEIR_CHANNEL_LANE(1))
             down = event.stream;
         if (event.type == WEIR_EVENT_MESSAGE) {
-            add_message(total, event.message);
+            add_message(place(plan, total, added++), event.message);
             weir_message_unref(event.message);
-            due += plan->pull;
         }
         unsent -= event.type == WEIR_EVENT_SENT;
-        for (; down && due && unsent < AHEAD; due--, unsent++)
-            send_tensor(down, total, plan->message_bytes);
+        for (; down && answered < added && unsent < AHEAD; answered++, unsent++)
+            send_message(down, plan, place(plan, total, answered));
         if (event.type == WEIR_EVENT_CLOSED) {
             weir_stream_free(event.stream);
             open--;
@@ -143,8 +156,7 @@ static double grpc_client(const struct plan *plan, uint16_t port)
     struct weir_stream *up = weir_stream_connect(poller, address, WEIR_CHANNEL_LANE(0), LIMIT, 5000);
     struct weir_stream *down =
         plan->pull ? weir_stream_connect(poller, address, WEIR_CHANNEL_LANE(1), LIMIT, 5000) : NULL;
-    uint8_t *tensor = weir_alloc_tensor(plan->message_bytes, "a tensor");
-    uint8_t *copy = weir_alloc_tensor(plan->message_bytes, "a tensor");
+    uint8_t *tensor = new_tensor(plan), *copy = new_tensor(plan);
     unsigned begun = 0, sent = 0, pulled = 0, opened = 0, open = 1 + plan->pull;
     uint64_t start = 0;
     while (open) {
@@ -154,13 +166,13 @@ static double grpc_client(const struct plan *plan, uint16_t port)
             start = weir_clock_ns();
         sent += event.type == WEIR_EVENT_SENT;
         if (event.type == WEIR_EVENT_MESSAGE) {
-            copy_message(copy, event.message);
+            copy_message(place(plan, copy, pulled++), event.message);
             weir_message_unref(event.message);
-            if (++pulled == plan->messages)
+            if (pulled == plan->messages)
                 weir_stream_finish(down);
         }
         for (; start && begun < plan->messages && begun - sent < AHEAD; begun++)
-            send_tensor(up, tensor, plan->message_bytes);
+            send_message(up, plan, place(plan, tensor, begun));
         if (sent == plan->messages && event.type == WEIR_EVENT_SENT)
             weir_stream_finish(up);
         if (event.type == WEIR_EVENT_CLOSED) {
@@ -181,21 +193,21 @@ static double grpc_client(const struct plan *plan, uint16_t port)
 struct way {
     const struct plan *plan;
     int fd;
-    bool sum; /* or copy */
-    uint8_t *buffer;
-    float *total;
+    bool sum;        /* or bring to its place */
+    uint8_t *tensor; /* that is sent, summed into or filled */
 };
 
 static void *send_all(void *context)
 {
     struct way *way = context;
-    uint64_t left = (uint64_t)way->plan->messages * way->plan->message_bytes;
-    while (left) {
-        size_t at = (size_t)(left % way->plan->message_bytes);
-        ssize_t count = send(way->fd, way->buffer, at ? at : way->plan->message_bytes, 0);
-        if (count <= 0)
-            return NULL;
-        left -= (uint64_t)count;
+    for (unsigned i = 0; i < way->plan->messages; i++) {
+        const uint8_t *from = place(way->plan, way->tensor, i);
+        for (size_t sent = 0; sent < way->plan->message_bytes;) {
+            ssize_t count = send(way->fd, from + sent, way->plan->message_bytes - sent, 0);
+            if (count <= 0)
+                return NULL;
+            sent += (size_t)count;
+        }
     }
     return NULL;
 }
@@ -203,20 +215,22 @@ static void *send_all(void *context)
 static void *receive_all(void *context)
 {
     struct way *way = context;
+    size_t bytes = way->plan->message_bytes;
+    uint8_t *arrived = weir_alloc_tensor(bytes, "a message");
     for (unsigned i = 0; i < way->plan->messages; i++) {
-        size_t bytes = way->plan->message_bytes;
-        if (recv(way->fd, way->buffer, bytes, MSG_WAITALL) != (ssize_t)bytes)
-            return NULL;
+        uint8_t *to = place(way->plan, way->tensor, i);
+        if (recv(way->fd, way->sum ? arrived : to, bytes, MSG_WAITALL) != (ssize_t)bytes)
+            break;
         if (way->sum)
-            add_floats(way->total, way->buffer, bytes / 4);
+            add_floats((float *)(void *)to, arrived, bytes / 4);
     }
+    free(arrived);
     return NULL;
 }
 
 static struct way make_way(const struct plan *plan, int fd, bool sum)
 {
-    return (struct way){plan, fd, sum, weir_alloc_tensor(plan->message_bytes, "a buffer"),
-                        weir_alloc_tensor(plan->message_bytes, "the sum")};
+    return (struct way){plan, fd, sum, new_tensor(plan)};
 }
 
 static void tcp_server(const struct plan *plan, int port_pipe)
