@@ -1,13 +1,13 @@
 /* How fast tensors move between two processes of this machine: gRPC as weir uses it against plain TCP, in turns.
  *
  * push: one side sends a tensor of CHUNKS messages again and again, the other adds each message to its place in an fp32
- * sum, straight from where it arrived. push+pull: each message is answered by one of the same size, on a stream (a
- * connection) of its own, which the client brings to its place in a third tensor. So every message comes from memory
- * and goes to memory, as a model's do, not from cache to cache. Every measurement runs in two fresh processes; the
- * figure is payload (both ways) by the client's time, the median of ROUNDS, with the CPU seconds of both processes per
- * GB.
+ * sum, straight from where it arrived. push+pull: each message is answered by one of the same size, on the same stream,
+ * which the client brings to its place in a third tensor. So every message comes from memory and goes to memory, as a
+ * model's do, not from cache to cache. Every measurement runs in two fresh processes; the figures are payload (both
+ * ways) by the client's time and the CPU seconds of both processes per GB, medians of ROUNDS; of is the median ratio to
+ * TCP's GB/s in the same round.
  *
- * use: bench_transport [MEBIBYTES]   (of each push; 2048 if not given)
+ * use: bench_transport [MEBIBYTES]   (of each push; 1024 if not given)
  */
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@
 #include "base/number.h"
 #include "transport/transport.h"
 
-#define ROUNDS 3
+#define ROUNDS 9
 #define CHUNKS 80 /* of a tensor */
 #define LIMIT ((size_t)64 << 20)
 #define AHEAD 2 /* unsent messages, as transport.h advises */
@@ -116,30 +116,27 @@ static void grpc_server(const struct plan *plan, int port_pipe)
     struct weir_transport *t = weir_transport_grpc();
     struct weir_poller *poller = weir_poller_new(t);
     struct weir_server_options options = {.address = "127.0.0.1:0", .message_limit_bytes = LIMIT};
-    options.pollers[WEIR_CHANNEL_LANE(0)] = options.pollers[WEIR_CHANNEL_LANE(1)] = poller;
+    options.pollers[WEIR_CHANNEL_LANE(0)] = poller;
     struct weir_error err;
     struct weir_server *server = weir_server_start(t, &options, &err);
     uint16_t port = server ? weir_server_port(server) : 0;
     if (write(port_pipe, &port, sizeof port) != sizeof port)
         return;
     uint8_t *total = new_tensor(plan);
-    struct weir_stream *down = NULL;
     unsigned added = 0, answered = 0, unsent = 0;
-    for (unsigned open = 1 + plan->pull; open;) {
+    for (bool open = true; open;) {
         struct weir_transport_event event;
         weir_poller_wait(poller, UINT64_MAX, &event);
-        if (event.type == WEIR_EVENT_ACCEPTED && event.channel == WEIR_CHANNEL_LANE(1))
-            down = event.stream;
         if (event.type == WEIR_EVENT_MESSAGE) {
             add_message(place(plan, total, added++), event.message);
             weir_message_unref(event.message);
         }
         unsent -= event.type == WEIR_EVENT_SENT;
-        for (; down && answered < added && unsent < AHEAD; answered++, unsent++)
-            send_message(down, plan, place(plan, total, answered));
+        for (; plan->pull && answered < added && unsent < AHEAD; answered++, unsent++)
+            send_message(event.stream, plan, place(plan, total, answered));
         if (event.type == WEIR_EVENT_CLOSED) {
             weir_stream_free(event.stream);
-            open--;
+            open = false;
         }
     }
     weir_server_stop(server);
@@ -153,35 +150,31 @@ static double grpc_client(const struct plan *plan, uint16_t port)
     struct weir_poller *poller = weir_poller_new(t);
     char address[32];
     snprintf(address, sizeof address, "127.0.0.1:%u", port);
-    struct weir_stream *up = weir_stream_connect(poller, address, WEIR_CHANNEL_LANE(0), LIMIT, 5000);
-    struct weir_stream *down =
-        plan->pull ? weir_stream_connect(poller, address, WEIR_CHANNEL_LANE(1), LIMIT, 5000) : NULL;
+    struct weir_stream *stream = weir_stream_connect(poller, address, WEIR_CHANNEL_LANE(0), LIMIT, 5000);
     uint8_t *tensor = new_tensor(plan), *copy = new_tensor(plan);
-    unsigned begun = 0, sent = 0, pulled = 0, opened = 0, open = 1 + plan->pull;
+    unsigned begun = 0, sent = 0, pulled = plan->pull ? 0 : plan->messages;
     uint64_t start = 0;
-    while (open) {
+    for (bool open = true; open;) {
         struct weir_transport_event event;
         weir_poller_wait(poller, UINT64_MAX, &event);
-        if (event.type == WEIR_EVENT_OPENED && ++opened == open)
+        if (event.type == WEIR_EVENT_OPENED)
             start = weir_clock_ns();
         sent += event.type == WEIR_EVENT_SENT;
         if (event.type == WEIR_EVENT_MESSAGE) {
             copy_message(place(plan, copy, pulled++), event.message);
             weir_message_unref(event.message);
-            if (pulled == plan->messages)
-                weir_stream_finish(down);
         }
         for (; start && begun < plan->messages && begun - sent < AHEAD; begun++)
-            send_message(up, plan, place(plan, tensor, begun));
-        if (sent == plan->messages && event.type == WEIR_EVENT_SENT)
-            weir_stream_finish(up);
+            send_message(stream, plan, place(plan, tensor, begun));
+        if (sent == plan->messages && pulled == plan->messages)
+            weir_stream_finish(stream);
         if (event.type == WEIR_EVENT_CLOSED) {
             if (event.reason[0])
                 fprintf(stderr, "bench_transport: %s\n", event.reason);
-            weir_stream_free(event.stream);
-            open--;
+            open = false;
         }
     }
+    weir_stream_free(stream);
     double seconds = (double)(weir_clock_ns() - start) / 1e9;
     weir_poller_free(poller);
     weir_transport_free(t);
@@ -318,33 +311,45 @@ static struct figures measure(const struct plan *plan, bool grpc)
                                   : (struct figures){0, 0};
 }
 
-static int by_speed(const void *a, const void *b)
+static int by_size(const void *a, const void *b)
 {
-    const struct figures *x = a, *y = b;
-    return (x->gb_per_s > y->gb_per_s) - (x->gb_per_s < y->gb_per_s);
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double values[ROUNDS])
+{
+    qsort(values, ROUNDS, sizeof values[0], by_size);
+    return values[ROUNDS / 2];
+}
+
+static void compare(const struct plan *plan)
+{
+    double speeds[2][ROUNDS], cpu[2][ROUNDS], ratios[ROUNDS];
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int grpc = 0; grpc < 2; grpc++) {
+            struct figures figures = measure(plan, grpc);
+            speeds[grpc][round] = figures.gb_per_s;
+            cpu[grpc][round] = figures.cpu_s_per_gb;
+        }
+        ratios[round] = speeds[1][round] / speeds[0][round];
+    }
+    const char *what = plan->pull ? "push+pull" : "push";
+    size_t kib = plan->message_bytes >> 10;
+    printf("%-10s %4zu KiB  TCP   %6.2f %10.2f\n", what, kib, median(speeds[0]), median(cpu[0]));
+    printf("%-10s %4zu KiB  gRPC  %6.2f %10.2f %6.2f\n", what, kib, median(speeds[1]), median(cpu[1]), median(ratios));
 }
 
 int main(int argc, char **argv)
 {
-    uint64_t mebibytes = 2048;
+    uint64_t mebibytes = 1024;
     if (argc > 2 || (argc == 2 && !weir_number_parse(argv[1], 1, 1 << 20, &mebibytes))) {
         fprintf(stderr, "use: %s [MEBIBYTES]\n", argv[0]);
         return 2;
     }
-    printf("%-10s %-9s %-5s %6s %10s\n", "what", "message", "by", "GB/s", "CPU s/GB");
+    printf("%-10s %-9s %-5s %6s %10s %6s\n", "what", "message", "by", "GB/s", "CPU s/GB", "of TCP");
     for (int pull = 0; pull < 2; pull++)
-        for (size_t kib = 512; kib <= 1024; kib *= 2) {
-            const struct plan plan = {pull, kib << 10, (unsigned)(mebibytes * 1024 / kib)};
-            struct figures figures[2][ROUNDS];
-            for (int round = 0; round < ROUNDS; round++)
-                for (int grpc = 0; grpc < 2; grpc++)
-                    figures[grpc][round] = measure(&plan, grpc);
-            for (int grpc = 0; grpc < 2; grpc++) {
-                qsort(figures[grpc], ROUNDS, sizeof figures[grpc][0], by_speed);
-                const struct figures *median = &figures[grpc][ROUNDS / 2];
-                printf("%-10s %4zu KiB  %-5s %6.2f %10.2f\n", pull ? "push+pull" : "push", kib, grpc ? "gRPC" : "TCP",
-                       median->gb_per_s, median->cpu_s_per_gb);
-            }
-        }
+        for (size_t kib = 512; kib <= 1024; kib *= 2)
+            compare(&(struct plan){pull, kib << 10, (unsigned)(mebibytes * 1024 / kib)});
     return 0;
 }
