@@ -34,15 +34,12 @@ void *weir_alloc(size_t count, size_t size, const char *what)
 
 void *weir_alloc_tensor(size_t bytes, const char *what)
 {
-    size_t align = bytes >= 2 * HUGE_PAGE ? HUGE_PAGE : CACHE_LINE;
-    size_t rounded = (bytes + align - 1) / align * align;
-    void *memory = aligned_alloc(align, rounded ? rounded : align);
-    if (!memory)
+    void *memory;
+    if (posix_memalign(&memory, bytes >= HUGE_PAGE ? HUGE_PAGE : CACHE_LINE, bytes ? bytes : 1))
         no_memory(bytes, what);
-    if (align == HUGE_PAGE)
-        madvise(memory, rounded, MADV_HUGEPAGE); /* only advice: without huge pages it works, slower */
-    memset(memory, 0, rounded ? rounded : align);
-    return memory;
+    if (bytes >= HUGE_PAGE)
+        madvise(memory, bytes, MADV_HUGEPAGE); /* only advice: without huge pages it works, slower */
+    return memset(memory, 0, bytes);
 }
 
 uint64_t weir_memory_of_machine(void)
