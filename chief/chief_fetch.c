@@ -142,13 +142,10 @@ static void on_weights(struct weir_chief *chief, const struct weir_event *event,
 static void on_hello(struct weir_chief *chief, const struct weir_event *event, struct weir_actions *actions)
 {
     struct weir_link *link = &stream_of(chief, event->peer)->link;
-    if (weir_link_greeted(link, &event->body->hello)) {
+    if (weir_link_greeted(link, &event->body->hello))
         ask(chief, event->peer, actions);
-        return;
-    }
-    char text[400];
-    weir_link_describe(link, text, sizeof text);
-    weir_chief_fail(chief, text, event->now_ns, actions);
+    else
+        weir_chief_fail(chief, weir_link_lost(link), event->now_ns, actions);
 }
 
 void weir_chief_fetch_message(struct weir_chief *chief, const struct weir_event *event, struct weir_actions *actions)

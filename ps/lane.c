@@ -269,8 +269,7 @@ static void on_hello(struct weir_ps_lane *lane, uint32_t peer, const struct weir
     if (lane->streams[peer].up) {
         reject(lane, peer, "a second Hello on one stream", actions);
     } else if (recorder && !weir_link_greeted(&lane->recorder, hello)) {
-        weir_link_describe(&lane->recorder, lane->reason, sizeof lane->reason);
-        fail(lane, actions, lane->reason);
+        fail(lane, actions, weir_link_lost(&lane->recorder));
     } else {
         weir_ps_stream_greet(lane, peer, hello, actions);
         weir_ps_stream_pump(lane, peer, actions);
@@ -316,10 +315,8 @@ static void on_closed(struct weir_ps_lane *lane, const struct weir_event *event)
 
 static void on_time(struct weir_ps_lane *lane, uint64_t now_ns, struct weir_actions *actions)
 {
-    if (!weir_link_time(&lane->recorder, now_ns, actions) || lane->failed)
-        return;
-    weir_link_describe(&lane->recorder, lane->reason, sizeof lane->reason);
-    fail(lane, actions, lane->reason);
+    if (weir_link_time(&lane->recorder, now_ns, actions))
+        fail(lane, actions, weir_link_lost(&lane->recorder));
 }
 
 static void start_recorder_link(struct weir_ps_lane *lane, uint64_t now_ns, struct weir_actions *actions)

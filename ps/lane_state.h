@@ -56,7 +56,6 @@ struct weir_ps_lane {
     struct partial_box *boxes; /* lane 0 of gated jobs */
     uint32_t box_count;
     bool failed;
-    char reason[400];
     uint32_t partly_received, partial_peak;
     struct weir_machine_counts chunk_counts, link_counts;
     struct weir_held *held; /* scratch */

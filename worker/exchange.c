@@ -130,8 +130,7 @@ static void on_hello(struct weir_exchange *exchange, uint32_t server, const stru
 {
     struct holder *holder = &exchange->holders[server];
     if (!weir_link_greeted(&holder->link, hello)) {
-        weir_link_describe(&holder->link, exchange->reason, sizeof exchange->reason);
-        fail(exchange, exchange->reason, actions);
+        fail(exchange, weir_link_lost(&holder->link), actions);
         return;
     }
     rewind_to_lowest(holder); /* all that is not covered is sent again: what was on its way may be lost */
@@ -330,10 +329,8 @@ static void on_time(struct weir_exchange *exchange, uint64_t now_ns, struct weir
 {
     for (uint32_t k = 0; k < exchange->config.layout.servers; k++) {
         struct weir_link *link = &exchange->holders[k].link;
-        if (!weir_link_time(link, now_ns, actions) || exchange->failed)
-            continue;
-        weir_link_describe(link, exchange->reason, sizeof exchange->reason);
-        fail(exchange, exchange->reason, actions);
+        if (weir_link_time(link, now_ns, actions))
+            fail(exchange, weir_link_lost(link), actions);
     }
 }
 

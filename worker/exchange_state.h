@@ -37,7 +37,6 @@ struct weir_exchange {
     bool has_step;
     uint64_t told_held; /* the newest version that all chunks were told to be held at */
     bool failed;
-    char reason[400];
     struct weir_seal *seals; /* by hosted replica: the newest */
     uint32_t seal_count, seal_room;
     bool has_record;

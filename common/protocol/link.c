@@ -107,7 +107,9 @@ uint64_t weir_link_deadline(const struct weir_link *link)
     return link->state == WEIR_LINK_IDLE && link->retry_at_ns < end ? link->retry_at_ns : end;
 }
 
-void weir_link_describe(const struct weir_link *link, char *text, size_t bytes)
+const char *weir_link_lost(struct weir_link *link)
 {
-    snprintf(text, bytes, "lost %s: %s", link->target.name, link->error[0] ? link->error : "no answer");
+    const char *why = link->error[0] ? link->error : "no answer";
+    snprintf(link->lost, sizeof link->lost, "lost %s: %s", link->target.name, why);
+    return link->lost;
 }

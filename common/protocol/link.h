@@ -37,6 +37,7 @@ struct weir_link {
     uint64_t retry_at_ns; /* IDLE */
     uint64_t down_since_ns;
     char error[160]; /* why it is down, "" if never tried */
+    char lost[400];  /* weir_link_lost */
     struct weir_machine_counts *counts;
 };
 
@@ -55,8 +56,8 @@ void weir_link_closed(struct weir_link *link, uint64_t now_ns, const char *why);
 bool weir_link_time(struct weir_link *link, uint64_t now_ns, struct weir_actions *actions);
 /* The owner stood still that long, and could not have heard anybody: it does not count as time down. */
 void weir_link_forgive(struct weir_link *link, uint64_t pause_ns);
-/* "lost ps/1 at 127.0.0.1:2222: connection refused", for whoever must give up. */
-void weir_link_describe(const struct weir_link *link, char *text, size_t bytes);
+/* "lost ps/1 at 127.0.0.1:2222: connection refused", for whoever must give up. Kept in the link, until asked again. */
+const char *weir_link_lost(struct weir_link *link);
 uint64_t weir_link_deadline(const struct weir_link *link);
 static inline bool weir_link_up(const struct weir_link *link)
 {

@@ -92,9 +92,7 @@ static void patience_is_over_at_its_end_and_not_before(void **state)
     weir_link_closed(&rig.link, 500, "connection refused");
     assert_false(weir_link_time(&rig.link, 500 + PATIENCE_NS - 1, &rig.actions));
     assert_true(weir_link_time(&rig.link, 500 + PATIENCE_NS, &rig.actions));
-    char text[100];
-    weir_link_describe(&rig.link, text, sizeof text);
-    assert_string_equal(text, "lost ps/1 at there: connection refused");
+    assert_string_equal(weir_link_lost(&rig.link), "lost ps/1 at there: connection refused");
 }
 
 static void a_link_that_is_up_has_no_deadline_and_all_its_patience(void **state)
@@ -173,12 +171,11 @@ static void only_who_is_meant_is_greeted(void **state)
                                         {.role = WEIR_NODE_PS, .incarnation = 0, .job_hash = "job"}};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         struct rig rig;
-        char text[200];
         start(&rig, 0);
         weir_link_opened(&rig.link);
         assert_false(weir_link_greeted(&rig.link, &others[i]));
         assert_false(weir_link_up(&rig.link));
-        weir_link_describe(&rig.link, text, sizeof text);
+        const char *text = weir_link_lost(&rig.link);
         assert_non_null(strstr(text, "lost ps/1 at there: "));
         assert_non_null(strstr(text, "answers at its address"));
     }
