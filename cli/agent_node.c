@@ -113,6 +113,34 @@ void weir_agent_node_fail(struct weir_agent_node *node, const char *why)
     weir_post(&node->actor, &event);
 }
 
+bool weir_agent_node_start_lanes(struct weir_agent_node *node)
+{
+    struct weir_error err;
+    for (; node->started < node->process->lanes; node->started++) {
+        if (!weir_thread_start(node->lane_threads[node->started], &err)) {
+            weir_agent_node_fail(node, err.text);
+            return false;
+        }
+    }
+    return true;
+}
+
+void weir_agent_node_stop(struct weir_agent_node *node)
+{
+    weir_thread_stop(node->thread);
+    for (uint32_t l = 0; l < node->process->lanes; l++)
+        weir_thread_stop(node->lane_threads[l]);
+}
+
+void weir_agent_node_join_lanes(struct weir_agent_node *node)
+{
+    for (uint32_t l = 0; l < node->started; l++)
+        weir_thread_join(node->lane_threads[l]);
+    weir_thread_free(node->thread);
+    for (uint32_t l = 0; l < node->process->lanes; l++)
+        weir_thread_free(node->lane_threads[l]);
+}
+
 void weir_agent_node_free(struct weir_agent_node *node)
 {
     weir_arena_free(&node->arena);

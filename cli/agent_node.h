@@ -1,4 +1,5 @@
-/* The node core of a parameter server's or worker's agent, on its control thread. */
+/* What the agents of a parameter server and of a worker have in common: the node core on its control thread, and the
+ * threads of the lanes, which that one starts when the view is there. */
 #ifndef WEIR_CLI_AGENT_NODE_H
 #define WEIR_CLI_AGENT_NODE_H
 
@@ -13,6 +14,8 @@ struct weir_agent_node {
     struct weir_arena arena;
     struct weir_actor actor;
     struct weir_thread *thread;
+    struct weir_thread *lane_threads[WEIR_LANES_MAX]; /* the owner makes them, one for each lane of the process */
+    uint32_t started;                                 /* of them */
     char name[64];
     char waiting[WEIR_WAIT_BYTES]; /* what was said last, at said_ns; `waits`: and that it is over was not */
     uint64_t said_ns;
@@ -24,6 +27,12 @@ void weir_agent_node_init(struct weir_agent_node *node, struct weir_process *pro
                           const struct weir_hello *hello);
 /* Tells the core that this node can't go on. Any thread. */
 void weir_agent_node_fail(struct weir_agent_node *node, const char *why);
+/* Starts the threads of the lanes, on the control thread. If one can't be, the core is told, and it returns false. */
+bool weir_agent_node_start_lanes(struct weir_agent_node *node);
+/* Asks all threads to end. */
+void weir_agent_node_stop(struct weir_agent_node *node);
+/* Once the control thread is joined, so that no lane is started any more: waits for their threads, and frees all. */
+void weir_agent_node_join_lanes(struct weir_agent_node *node);
 void weir_agent_node_free(struct weir_agent_node *node);
 
 /* The incarnations that a view gives to the nodes of a role, by position: at least `count`, 0 where it names none (it

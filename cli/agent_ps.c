@@ -19,7 +19,6 @@ struct agent_ps;
 struct ps_lane {
     struct agent_ps *ps;
     uint32_t lane;
-    struct weir_thread *thread;
     struct weir_actor actor;
     char name[64];
     struct weir_arena arena;
@@ -36,7 +35,6 @@ struct agent_ps {
     uint32_t position;
     struct weir_agent_node node;
     struct ps_lane lanes[WEIR_LANES_MAX];
-    uint32_t lane_count; /* 0 until the view is there */
     bool gated;
     struct weir_actor recorder;
     struct weir_arena arena;
@@ -348,7 +346,7 @@ static void make_recorder(struct agent_ps *ps, const struct weir_view *view, con
         .find = find_from_recorder,
         .lanes = ps->process->lanes,
     };
-    weir_thread_add(ps->lanes[0].thread, &ps->recorder);
+    weir_thread_add(ps->node.lane_threads[0], &ps->recorder);
 }
 
 static void start_lanes(void *owner, const struct weir_view *view)
@@ -356,7 +354,6 @@ static void start_lanes(void *owner, const struct weir_view *view)
     struct agent_ps *ps = owner;
     struct weir_process *process = ps->process;
     struct weir_schedule schedule = weir_process_schedule(process, view->train_samples, view->validation_samples);
-    struct weir_error err;
     ps->gated = schedule.gate != WEIR_GATE_NONE;
     make_pieces(ps, &schedule);
     for (uint32_t l = 0; l < process->lanes; l++) {
@@ -365,18 +362,12 @@ static void start_lanes(void *owner, const struct weir_view *view)
         lane->operands = weir_arena_take(&lane->arena, process->replicas, sizeof(struct weir_operand));
         lane->code = weir_arena_take(&lane->arena, 2 * (size_t)process->replicas, sizeof(int16_t));
         lane->actor.core = make_core(lane, view);
-        weir_thread_add(lane->thread, &lane->actor);
-        weir_thread_accept(lane->thread, WEIR_CHANNEL_LANE(l), &lane->actor);
+        weir_thread_add(ps->node.lane_threads[l], &lane->actor);
+        weir_thread_accept(ps->node.lane_threads[l], WEIR_CHANNEL_LANE(l), &lane->actor);
     }
     if (ps->position == 0)
         make_recorder(ps, view, &schedule);
-    for (uint32_t l = 0; l < process->lanes; l++) {
-        if (!weir_thread_start(ps->lanes[l].thread, &err)) {
-            weir_agent_node_fail(&ps->node, err.text);
-            return;
-        }
-        ps->lane_count = l + 1;
-    }
+    weir_agent_node_start_lanes(&ps->node);
 }
 
 /* ---- the agent */
@@ -400,21 +391,14 @@ static void fail(void *self, const char *why)
 
 static void stop(void *self)
 {
-    struct agent_ps *ps = self;
-    weir_thread_stop(ps->node.thread);
-    for (uint32_t l = 0; l < ps->process->lanes; l++)
-        weir_thread_stop(ps->lanes[l].thread);
+    weir_agent_node_stop(&((struct agent_ps *)self)->node);
 }
 
 static void join(void *self)
 {
     struct agent_ps *ps = self;
-    weir_thread_join(ps->node.thread); /* it starts the lanes */
-    for (uint32_t l = 0; l < ps->lane_count; l++)
-        weir_thread_join(ps->lanes[l].thread);
-    weir_thread_free(ps->node.thread);
-    for (uint32_t l = 0; l < ps->process->lanes; l++)
-        weir_thread_free(ps->lanes[l].thread);
+    weir_thread_join(ps->node.thread);
+    weir_agent_node_join_lanes(&ps->node);
 }
 
 static void free_all(void *self)
@@ -438,7 +422,7 @@ static void init_lane(struct agent_ps *ps, uint32_t l)
     lane->ps = ps;
     lane->lane = l;
     snprintf(lane->name, sizeof lane->name, "ps/%u lane %u", ps->process->servers[ps->position].index, l);
-    lane->thread = weir_thread_new(ps->process->transport, lane->name);
+    ps->node.lane_threads[l] = weir_thread_new(ps->process->transport, lane->name);
     lane->actor = (struct weir_actor){
         .name = lane->name,
         .context = lane,
@@ -477,6 +461,5 @@ struct weir_agent *weir_agent_ps_new(struct weir_process *process, uint32_t posi
 
 struct weir_poller *weir_agent_ps_poller(struct weir_agent *agent, uint32_t lane)
 {
-    struct agent_ps *ps = agent->self;
-    return weir_thread_poller(ps->lanes[lane].thread);
+    return weir_thread_poller(((struct agent_ps *)agent->self)->node.lane_threads[lane]);
 }

@@ -17,7 +17,6 @@ struct agent_worker;
 struct worker_lane {
     struct agent_worker *worker;
     uint32_t lane;
-    struct weir_thread *thread;
     struct weir_actor actor;
     char name[64];
     struct weir_arena arena;
@@ -29,7 +28,6 @@ struct agent_worker {
     uint32_t position;
     struct weir_agent_node node;
     struct worker_lane lanes[WEIR_LANES_MAX];
-    uint32_t lane_count; /* 0 until the view is there */
     struct weir_actor step_actor;
     struct weir_arena arena;
     struct weir_agent_compute compute;
@@ -183,7 +181,7 @@ static void make_exchange(struct worker_lane *lane, const struct weir_view *view
     lane->actor.core = weir_exchange_init(&lane->arena, &config);
     lane->actor.actions_max = weir_exchange_actions_max(&config);
     lane->actor.peers = process->server_count;
-    weir_thread_add(lane->thread, &lane->actor);
+    weir_thread_add(worker->node.lane_threads[lane->lane], &lane->actor);
 }
 
 static void make_step_core(struct agent_worker *worker)
@@ -205,7 +203,7 @@ static void make_step_core(struct agent_worker *worker)
         .actions_max = WEIR_WORKER_ACTIONS_MAX,
         .perform = perform_step,
     };
-    weir_thread_add(worker->lanes[0].thread, &worker->step_actor);
+    weir_thread_add(worker->node.lane_threads[0], &worker->step_actor);
 }
 
 static void start_lanes(void *owner, const struct weir_view *view)
@@ -227,13 +225,8 @@ static void start_lanes(void *owner, const struct weir_view *view)
     for (uint32_t l = 0; l < process->lanes; l++)
         make_exchange(&worker->lanes[l], view);
     make_step_core(worker);
-    for (uint32_t l = 0; l < process->lanes; l++) {
-        if (!weir_thread_start(worker->lanes[l].thread, &err)) {
-            weir_agent_node_fail(&worker->node, err.text);
-            return;
-        }
-        worker->lane_count = l + 1;
-    }
+    if (!weir_agent_node_start_lanes(&worker->node))
+        return;
     if (worker->compute.replica_count == 0)
         weir_log_info("stands by: there are more workers than the %u replicas of the job", process->replicas);
     else
@@ -262,23 +255,16 @@ static void fail(void *self, const char *why)
 
 static void stop(void *self)
 {
-    struct agent_worker *worker = self;
-    weir_thread_stop(worker->node.thread);
-    for (uint32_t l = 0; l < worker->process->lanes; l++)
-        weir_thread_stop(worker->lanes[l].thread);
+    weir_agent_node_stop(&((struct agent_worker *)self)->node);
 }
 
 static void join(void *self)
 {
     struct agent_worker *worker = self;
-    weir_thread_join(worker->node.thread); /* it starts the lanes and the compute thread */
+    weir_thread_join(worker->node.thread); /* it starts the compute thread, for which lanes may wait */
     weir_agent_compute_stop(&worker->compute);
     weir_agent_compute_join(&worker->compute);
-    for (uint32_t l = 0; l < worker->lane_count; l++)
-        weir_thread_join(worker->lanes[l].thread);
-    weir_thread_free(worker->node.thread);
-    for (uint32_t l = 0; l < worker->process->lanes; l++)
-        weir_thread_free(worker->lanes[l].thread);
+    weir_agent_node_join_lanes(&worker->node);
 }
 
 static void free_all(void *self)
@@ -298,7 +284,7 @@ static void init_lane(struct agent_worker *worker, uint32_t l)
     lane->worker = worker;
     lane->lane = l;
     snprintf(lane->name, sizeof lane->name, "worker/%u lane %u", worker->process->workers[worker->position].index, l);
-    lane->thread = weir_thread_new(worker->process->transport, lane->name);
+    worker->node.lane_threads[l] = weir_thread_new(worker->process->transport, lane->name);
     lane->actor = (struct weir_actor){
         .name = lane->name,
         .context = lane,
