@@ -4,6 +4,7 @@
 #if defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
 
+#define NAME "avx2"
 #define LANES 8
 #define ROWS_WIDE 6 /* 12 sums, two vectors of B and two of A: all 16 registers */
 #define ROWS_SLIM 12
@@ -85,24 +86,7 @@ static inline bool any_at_least(vec a, vec b)
     return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GE_OQ)) != 0;
 }
 
-#include "cpu/gemm_tile.h"
-#include "cpu/conv1_tile.h"
-
-static const struct weir_isa_ops ops = {
-    .name = "avx2",
-    .lanes = LANES,
-    .rows_wide = ROWS_WIDE,
-    .rows_slim = ROWS_SLIM,
-    .tile = tile,
-    .transpose = transpose,
-    .add = add,
-    .copy = copy,
-    .relu_gradient = relu_gradient,
-    .conv1_best = conv1_best,
-    .conv1_ties = conv1_ties,
-    .conv1_forward = conv1_forward,
-    .conv1_weight_gradient = conv1_weight_gradient,
-};
+#include "cpu/isa_table.h"
 
 const struct weir_isa_ops *weir_isa_avx2(void)
 {

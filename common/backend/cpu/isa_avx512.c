@@ -4,6 +4,7 @@
 #ifdef __AVX512F__
 #include <immintrin.h>
 
+#define NAME "avx512"
 #define LANES 16
 #define ROWS_WIDE 14 /* 28 sums, two vectors of B, one of A: nearly all 32 registers */
 #define ROWS_SLIM 16
@@ -90,24 +91,7 @@ static inline bool any_at_least(vec a, vec b)
     return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ) != 0;
 }
 
-#include "cpu/gemm_tile.h"
-#include "cpu/conv1_tile.h"
-
-static const struct weir_isa_ops ops = {
-    .name = "avx512",
-    .lanes = LANES,
-    .rows_wide = ROWS_WIDE,
-    .rows_slim = ROWS_SLIM,
-    .tile = tile,
-    .transpose = transpose,
-    .add = add,
-    .copy = copy,
-    .relu_gradient = relu_gradient,
-    .conv1_best = conv1_best,
-    .conv1_ties = conv1_ties,
-    .conv1_forward = conv1_forward,
-    .conv1_weight_gradient = conv1_weight_gradient,
-};
+#include "cpu/isa_table.h"
 
 const struct weir_isa_ops *weir_isa_avx512(void)
 {

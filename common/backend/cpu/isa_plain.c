@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#define NAME "plain"
 #define LANES 4
 #define ROWS_WIDE 4
 #define ROWS_SLIM 8
@@ -127,24 +128,7 @@ static inline bool any_at_least(vec a, vec b)
     return a[0] >= b[0] || a[1] >= b[1] || a[2] >= b[2] || a[3] >= b[3];
 }
 
-#include "cpu/gemm_tile.h"
-#include "cpu/conv1_tile.h"
-
-static const struct weir_isa_ops ops = {
-    .name = "plain",
-    .lanes = LANES,
-    .rows_wide = ROWS_WIDE,
-    .rows_slim = ROWS_SLIM,
-    .tile = tile,
-    .transpose = transpose,
-    .add = add,
-    .copy = copy,
-    .relu_gradient = relu_gradient,
-    .conv1_best = conv1_best,
-    .conv1_ties = conv1_ties,
-    .conv1_forward = conv1_forward,
-    .conv1_weight_gradient = conv1_weight_gradient,
-};
+#include "cpu/isa_table.h"
 
 const struct weir_isa_ops *weir_isa_plain(void)
 {
