@@ -1,5 +1,5 @@
-/* GF/s of weir's dense kernels beside dnnl_sgemm, one thread: bench_kernels [SECONDS per figure [avx512|avx2|plain]].
- * Each figure is the fastest of many repeats. */
+/* Milliseconds and GF/s of weir's dense kernels, and GF/s of dnnl_sgemm, one thread: bench_kernels [SECONDS per figure
+ * [avx512|avx2|plain]]. Each figure is the fastest of many repeats. */
 #include <dnnl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -91,7 +91,7 @@ static void sgemm_input(struct bench *b)
     dnnl_sgemm('N', 'T', rows, in, out, 1, b->y, out, b->w, out, 0, b->dx, in);
 }
 
-static double gflops(struct bench *b, void (*run)(struct bench *), double seconds)
+static double best_ms(struct bench *b, void (*run)(struct bench *), double seconds)
 {
     uint64_t best = UINT64_MAX, start = weir_clock_ns();
     run(b);
@@ -101,20 +101,28 @@ static double gflops(struct bench *b, void (*run)(struct bench *), double second
         uint64_t took = weir_clock_ns() - before;
         best = took < best ? took : best;
     }
-    return 2.0 * (double)b->rows * (double)b->in * (double)b->out / (double)best;
+    return (double)best / 1e6;
+}
+
+static double gflops(const struct bench *b, double ms)
+{
+    return 2e-6 * (double)b->rows * (double)b->in * (double)b->out / ms;
 }
 
 static void measure(size_t rows, size_t in, size_t out, double seconds)
 {
-    static void (*const runs[])(struct bench *) = {own_forward,  sgemm_forward, own_weight,
-                                                   sgemm_weight, own_input,     sgemm_input};
+    static void (*const own[])(struct bench *) = {own_forward, own_weight, own_input};
+    static void (*const sgemm[])(struct bench *) = {sgemm_forward, sgemm_weight, sgemm_input};
     struct bench b = bench_new(rows, in, out, 1);
     printf("%5zu %5zu->%-5zu", rows, in, out);
-    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++)
-        printf("%s %6.1f", i % 2 ? " /" : "  ", gflops(&b, runs[i], seconds));
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        double ms = best_ms(&b, own[i], seconds);
+        printf("  %7.3f %6.1f / %6.1f", ms, gflops(&b, ms), gflops(&b, best_ms(&b, sgemm[i], seconds)));
+    }
     bench_free(&b);
     b = bench_new(rows, in, out, 4);
-    printf("   %6.1f\n", gflops(&b, own_weight, seconds));
+    double ms = best_ms(&b, own_weight, seconds);
+    printf("  %7.3f %6.1f\n", ms, gflops(&b, ms));
     fflush(stdout);
     bench_free(&b);
 }
@@ -132,10 +140,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "this processor lacks %s\n", argv[2]);
     const size_t rows[] = {16, 32, 64, 128, 256};
     const size_t layers[][2] = {{784, 512}, {512, 512}, {512, 10}, {784, 4096}, {4096, 4096}};
-    printf("GF/s, weir (%s) / dnnl_sgemm\n rows    in->out       forward           dw                dx            dw "
-           "of 4 "
-           "replicas\n",
-           weir_cpu_isa_name());
+    printf("weir (%s): ms, GF/s / dnnl_sgemm: GF/s\n%5s %12s  %-24s  %-24s  %-24s  %s\n", weir_cpu_isa_name(), "rows",
+           "in->out", "forward", "dw", "dx", "dw of 4 replicas");
     for (size_t l = 0; l < sizeof layers / sizeof layers[0]; l++)
         for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
             measure(rows[r], layers[l][0], layers[l][1], seconds);
