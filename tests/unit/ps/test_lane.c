@@ -1,10 +1,5 @@
 /* The lane core: whom it lets in, what it refuses from whom, and what a peer that comes back is told. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <cmocka.h>
+#include "../protocol/rig.h"
 
 #include "ps/lane.h"
 
@@ -13,17 +8,14 @@
 #define CHIEF (WORKERS + SERVERS)
 #define OBSERVER (CHIEF + 1)
 #define ELEMENTS 10
-#define BYTES (4 * ELEMENTS)
-
-struct rig {
-    struct weir_arena arena;
-    struct weir_ps_lane *lane;
-    struct weir_actions actions;
-    uint64_t now;
-};
 
 static const uint64_t incarnations[2] = {11, 12};
 static const char *const worker_names[WORKERS] = {"worker/0 at a", "worker/1 at b"};
+
+static void step(void *core, const struct weir_event *event, struct weir_actions *actions)
+{
+    weir_ps_lane_step(core, event, actions);
+}
 
 static struct rig new_lane(uint32_t self, uint32_t chunks)
 {
@@ -47,28 +39,10 @@ static struct rig new_lane(uint32_t self, uint32_t chunks)
         .server_incarnations = incarnations,
         .chief_incarnation = 11,
     };
-    struct rig rig = {0};
-    rig.actions.capacity = weir_ps_lane_actions_max(&config);
-    rig.actions.list = weir_arena_take(&rig.arena, rig.actions.capacity, sizeof(struct weir_action));
-    rig.lane = weir_ps_lane_init(&rig.arena, &config);
+    struct rig rig = {.step = step, .chunk_bytes = 4 * ELEMENTS};
+    rig.actions = rig_actions(&rig.arena, weir_ps_lane_actions_max(&config));
+    rig.core = weir_ps_lane_init(&rig.arena, &config);
     return rig;
-}
-
-static void give(struct rig *rig, struct weir_event event)
-{
-    event.now_ns = ++rig->now;
-    event.text = event.text ? event.text : "";
-    rig->actions.count = 0;
-    weir_ps_lane_step(rig->lane, &event, &rig->actions);
-}
-
-static void say(struct rig *rig, uint32_t peer, struct weir_message_body body, uint64_t payload)
-{
-    give(rig, (struct weir_event){.kind = WEIR_ON_MESSAGE,
-                                  .peer = peer,
-                                  .body = &body,
-                                  .payload = payload,
-                                  .payload_bytes = payload ? BYTES : 0});
 }
 
 static struct weir_hello hello_of(enum weir_node_role role, uint32_t index)
@@ -82,14 +56,14 @@ static void greet(struct rig *rig, uint32_t peer, struct weir_hello hello)
 {
     struct weir_message_body body = {.type = WEIR_HELLO};
     body.hello = hello;
-    say(rig, peer, body, 0);
+    rig_say(rig, peer, body, 0);
 }
 
 static void record(struct rig *rig, uint64_t step, enum weir_order order)
 {
     struct weir_message_body body = {.type = WEIR_RECORD};
     body.record = (struct weir_record){.generation = 3, .step = step, .order = order, .scale = 1};
-    give(rig, (struct weir_event){.kind = WEIR_ON_RECORD, .body = &body});
+    rig_give(rig, (struct weir_event){.kind = WEIR_ON_RECORD, .body = &body});
 }
 
 static void contribute_node(struct rig *rig, uint32_t worker, struct weir_tree_node node, uint32_t chunk, uint64_t step)
@@ -97,7 +71,7 @@ static void contribute_node(struct rig *rig, uint32_t worker, struct weir_tree_n
     struct weir_message_body body = {.type = WEIR_CONTRIBUTION};
     body.contribution = (struct weir_contribution){
         .generation = 3, .step = step, .chunk = chunk, .level = node.level, .index = node.index};
-    say(rig, worker, body, 100 * (worker + 1) + step);
+    rig_say(rig, worker, body, 100 * (worker + 1) + step);
 }
 
 static void contribute(struct rig *rig, uint32_t worker, uint32_t chunk, uint64_t step)
@@ -133,7 +107,7 @@ static bool admits(const struct rig *rig, struct weir_hello hello, uint32_t expe
 {
     uint32_t peer = UINT32_MAX;
     const char *reason = NULL;
-    if (weir_ps_lane_admit(rig->lane, &hello, &peer, &reason)) {
+    if (weir_ps_lane_admit(rig->core, &hello, &peer, &reason)) {
         assert_int_equal(peer, expected);
         return true;
     }
@@ -182,7 +156,7 @@ static void observers_are_let_in_as_long_as_there_is_room(void **state)
         greet(&rig, OBSERVER + o, hello_of(WEIR_NODE_OBSERVER, 0));
     }
     assert_false(admits(&rig, hello_of(WEIR_NODE_OBSERVER, 0), 0));
-    give(&rig, (struct weir_event){.kind = WEIR_ON_CLOSED, .peer = OBSERVER});
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_CLOSED, .peer = OBSERVER});
     assert_true(admits(&rig, hello_of(WEIR_NODE_OBSERVER, 0), OBSERVER));
     weir_arena_free(&rig.arena);
 }
@@ -214,7 +188,7 @@ static void each_peer_may_say_what_is_its_own(void **state)
             if (type == WEIR_REFUSED)
                 body.refused.reason = "";
             greet(&rig, peers[p].peer, peers[p].hello);
-            say(&rig, peers[p].peer, body, type == WEIR_CONTRIBUTION ? 5 : 0);
+            rig_say(&rig, peers[p].peer, body, type == WEIR_CONTRIBUTION ? 5 : 0);
             bool allowed = peers[p].allowed & 1u << type;
             assert_int_equal(count_asked(&rig, WEIR_DO_CLOSE), !allowed);
             bool member = peers[p].peer < CHIEF;
@@ -233,17 +207,17 @@ static void slots_are_sent_when_the_last_apply_is_done(void **state)
     struct weir_message_body fetch = {.type = WEIR_FETCH};
     fetch.fetch = (struct weir_fetch){.chunk = 0, .version = WEIR_NEWEST, .part = 1};
     greet(&rig, CHIEF, hello_of(WEIR_NODE_CHIEF, 0));
-    give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = CHIEF});
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = CHIEF});
     record(&rig, 0, WEIR_ORDER_TRAIN);
-    give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = CHIEF});
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = CHIEF});
     cover(&rig, 0, 0);
     assert_int_equal(count_asked(&rig, WEIR_DO_APPLY), 1);
-    say(&rig, CHIEF, fetch, 0); /* it may have the stop record from another lane, before this one has it */
+    rig_say(&rig, CHIEF, fetch, 0); /* it may have the stop record from another lane, before this one has it */
     assert_int_equal(rig.actions.count, 0);
     record(&rig, 1, WEIR_ORDER_STOP); /* all Seals were there; the apply still writes the slots */
-    give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = CHIEF});
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = CHIEF});
     assert_int_equal(count_sent(&rig, CHIEF, WEIR_WEIGHTS), 0);
-    give(&rig, (struct weir_event){.kind = WEIR_ON_APPLIED, .chunk = 0});
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_APPLIED, .chunk = 0});
     assert_int_equal(count_sent(&rig, CHIEF, WEIR_WEIGHTS), 1);
     weir_arena_free(&rig.arena);
 }
@@ -256,16 +230,16 @@ static void the_stop_record_frees_fetches_of_slots_that_wait(void **state)
         struct weir_message_body fetch = {.type = WEIR_FETCH}, stop = {.type = WEIR_RECORD};
         fetch.fetch = (struct weir_fetch){.chunk = 1, .part = 1};
         stop.record = (struct weir_record){.generation = 3, .order = WEIR_ORDER_STOP, .scale = 1};
-        give(&rig, (struct weir_event){.kind = WEIR_ON_START});
-        give(&rig, (struct weir_event){.kind = WEIR_ON_OPENED, .peer = WORKERS});
+        rig_give(&rig, (struct weir_event){.kind = WEIR_ON_START});
+        rig_give(&rig, (struct weir_event){.kind = WEIR_ON_OPENED, .peer = WORKERS});
         greet(&rig, WORKERS, hello_of(WEIR_NODE_PS, 0));
         greet(&rig, CHIEF, hello_of(WEIR_NODE_CHIEF, 0));
-        say(&rig, CHIEF, fetch, 0);
+        rig_say(&rig, CHIEF, fetch, 0);
         assert_int_equal(rig.actions.count, 0);
         if (from_recorder)
-            say(&rig, WORKERS, stop, 0);
+            rig_say(&rig, WORKERS, stop, 0);
         else
-            give(&rig, (struct weir_event){.kind = WEIR_ON_RECORD, .body = &stop});
+            rig_give(&rig, (struct weir_event){.kind = WEIR_ON_RECORD, .body = &stop});
         assert_int_equal(count_sent(&rig, CHIEF, WEIR_WEIGHTS), 1);
         weir_arena_free(&rig.arena);
     }
@@ -287,7 +261,7 @@ static void a_worker_speaks_for_its_own_replicas_only(void **state)
         struct weir_message_body body = {.type = WEIR_SEAL};
         body.seal.generation = 3;
         body.seal.replica = replica;
-        say(&rig, 1, body, 0);
+        rig_say(&rig, 1, body, 0);
         assert_int_equal(count_asked(&rig, WEIR_DO_CLOSE), replica != 1);
         weir_arena_free(&rig.arena);
     }
@@ -300,7 +274,7 @@ static void a_server_speaks_for_its_own_chunks_only(void **state)
         struct rig rig = new_lane(0, 2);
         struct weir_message_body body = {.type = WEIR_PARTIAL};
         body.partial = (struct weir_partial){.generation = 3, .chunk = chunk};
-        say(&rig, WORKERS + 1, body, 0);
+        rig_say(&rig, WORKERS + 1, body, 0);
         bool own = chunk < 2 * SERVERS && chunk % SERVERS == 1;
         assert_int_equal(count_asked(&rig, WEIR_DO_CLOSE), !own);
         assert_int_equal(count_asked(&rig, WEIR_DO_TELL), 1); /* the recorder; or the node: a member ends the job */
@@ -314,8 +288,8 @@ static void another_process_in_the_recorders_place_ends_the_job(void **state)
     struct rig rig = new_lane(1, 1);
     struct weir_hello restarted = hello_of(WEIR_NODE_PS, 0);
     restarted.incarnation++;
-    give(&rig, (struct weir_event){.kind = WEIR_ON_START});
-    give(&rig, (struct weir_event){.kind = WEIR_ON_OPENED, .peer = WORKERS});
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_START});
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_OPENED, .peer = WORKERS});
     greet(&rig, WORKERS, restarted);
     assert_int_equal(count_asked(&rig, WEIR_DO_TELL), 1); /* the node: this server can't go on */
     weir_arena_free(&rig.arena);
@@ -329,10 +303,10 @@ static void fetches_are_bounded(void **state)
     fetch.fetch = (struct weir_fetch){.chunk = 0, .version = 100};
     greet(&rig, OBSERVER, hello_of(WEIR_NODE_OBSERVER, 0));
     for (uint32_t i = 0; i < WEIR_FETCHES_MAX; i++) {
-        say(&rig, OBSERVER, fetch, 0);
+        rig_say(&rig, OBSERVER, fetch, 0);
         assert_int_equal(rig.actions.count, 0); /* it waits */
     }
-    say(&rig, OBSERVER, fetch, 0);
+    rig_say(&rig, OBSERVER, fetch, 0);
     assert_int_equal(count_asked(&rig, WEIR_DO_CLOSE), 1);
     weir_arena_free(&rig.arena);
 }
@@ -344,12 +318,12 @@ static uint32_t weights_for(struct rig *rig, bool holds, uint64_t version)
     struct weir_hello hello = hello_of(WEIR_NODE_WORKER, 1);
     hello.held = &held;
     hello.held_count = holds;
-    give(rig, (struct weir_event){.kind = WEIR_ON_CLOSED, .peer = 1});
+    rig_give(rig, (struct weir_event){.kind = WEIR_ON_CLOSED, .peer = 1});
     greet(rig, 1, hello);
     uint32_t count = 0;
     for (int i = 0; i < 8; i++) {
         count += count_sent(rig, 1, WEIR_WEIGHTS);
-        give(rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = 1});
+        rig_give(rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = 1});
     }
     return count;
 }
@@ -363,7 +337,7 @@ static void who_comes_back_is_sent_the_live_versions_that_it_lacks(void **state)
     for (uint64_t step = 0; step < 2; step++) {
         record(&rig, step, WEIR_ORDER_TRAIN);
         cover(&rig, 0, step);
-        give(&rig, (struct weir_event){.kind = WEIR_ON_APPLIED, .chunk = 0});
+        rig_give(&rig, (struct weir_event){.kind = WEIR_ON_APPLIED, .chunk = 0});
     }
     assert_int_equal(weights_for(&rig, false, 0), 2); /* versions 1 and 2 live */
     assert_int_equal(weights_for(&rig, true, 0), 2);
@@ -381,7 +355,7 @@ static void who_lacks_two_records_is_sent_both(void **state)
     greet(&rig, WORKERS + 1, hello_of(WEIR_NODE_PS, 1));
     uint32_t count = count_sent(&rig, WORKERS + 1, WEIR_RECORD);
     for (int i = 0; i < 4; i++) {
-        give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = WORKERS + 1});
+        rig_give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = WORKERS + 1});
         count += count_sent(&rig, WORKERS + 1, WEIR_RECORD);
     }
     assert_int_equal(count, 2);
@@ -392,7 +366,7 @@ static void who_lacks_two_records_is_sent_both(void **state)
 static uint64_t waits_for(const struct rig *rig, const char *expected)
 {
     char text[WEIR_WAIT_BYTES];
-    uint64_t step = weir_ps_lane_waiting(rig->lane, text, sizeof text);
+    uint64_t step = weir_ps_lane_waiting(rig->core, text, sizeof text);
     assert_string_equal(text, expected);
     return step;
 }
@@ -408,7 +382,7 @@ static void a_lane_names_the_worker_whose_contribution_is_missing(void **state)
     contribute(&rig, 0, 2, 0);
     waits_for(&rig, "worker/1 at b: its contribution to step 0 (chunk 2, lane 0)");
     contribute(&rig, 1, 2, 0);
-    give(&rig, (struct weir_event){.kind = WEIR_ON_APPLIED, .chunk = 2});
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_APPLIED, .chunk = 2});
     record(&rig, 1, WEIR_ORDER_TRAIN);
     contribute(&rig, 1, 0, 0); /* the older step is what holds up the others */
     waits_for(&rig, "worker/0 at a: its contribution to step 0 (chunk 0, lane 0)");
@@ -419,15 +393,15 @@ static void a_lane_names_who_makes_the_record_then_the_chief(void **state)
 {
     (void)state;
     struct rig rig = new_lane(1, 1);
-    give(&rig, (struct weir_event){.kind = WEIR_ON_START});
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_START});
     waits_for(&rig, "ps/0: a connection (lane 0: no answer)");
-    give(&rig, (struct weir_event){.kind = WEIR_ON_OPENED, .peer = WORKERS});
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_OPENED, .peer = WORKERS});
     greet(&rig, WORKERS, hello_of(WEIR_NODE_PS, 0));
     waits_for(&rig, "ps/0: its first record (lane 0)");
     record(&rig, 0, WEIR_ORDER_TRAIN);
     greet(&rig, 0, hello_of(WEIR_NODE_WORKER, 0));
     cover(&rig, 1, 0);
-    give(&rig, (struct weir_event){.kind = WEIR_ON_APPLIED, .chunk = 1});
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_APPLIED, .chunk = 1});
     waits_for(&rig, "ps/0: the record of step 1 (chunk 1, lane 0)");
     record(&rig, 1, WEIR_ORDER_EVALUATE);
     waits_for(&rig, "");

@@ -1,10 +1,5 @@
 /* What a worker says that it waits for. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <cmocka.h>
+#include "../protocol/rig.h"
 
 #include "worker/exchange.h"
 #include "worker/worker.h"
@@ -17,19 +12,9 @@
 static const uint64_t incarnations[SERVERS] = {11, 12};
 static const char *const servers[SERVERS] = {"ps/0 at a:1", "ps/1 at b:1"};
 
-struct rig {
-    struct weir_arena arena;
-    struct weir_exchange *exchange;
-    struct weir_actions actions;
-    uint64_t now;
-};
-
-static void give(struct rig *rig, struct weir_event event)
+static void step(void *core, const struct weir_event *event, struct weir_actions *actions)
 {
-    event.now_ns = ++rig->now;
-    event.text = event.text ? event.text : "";
-    rig->actions.count = 0;
-    weir_exchange_step(rig->exchange, &event, &rig->actions);
+    weir_exchange_step(core, event, actions);
 }
 
 static struct rig new_exchange(void)
@@ -49,36 +34,26 @@ static struct rig new_exchange(void)
         .start_timeout_ns = UINT64_MAX / 2,
         .patience_ns = UINT64_MAX / 2,
     };
-    struct rig rig = {0};
-    rig.actions.capacity = weir_exchange_actions_max(&config);
-    rig.actions.list = weir_arena_take(&rig.arena, rig.actions.capacity, sizeof(struct weir_action));
-    rig.exchange = weir_exchange_init(&rig.arena, &config);
-    give(&rig, (struct weir_event){.kind = WEIR_ON_START});
+    struct rig rig = {.step = step, .chunk_bytes = 4 * ELEMENTS};
+    rig.actions = rig_actions(&rig.arena, weir_exchange_actions_max(&config));
+    rig.core = weir_exchange_init(&rig.arena, &config);
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_START});
     return rig;
 }
 
 static void waits_for(const struct rig *rig, const char *expected)
 {
     char text[WEIR_WAIT_BYTES];
-    weir_exchange_waiting(rig->exchange, text, sizeof text);
+    weir_exchange_waiting(rig->core, text, sizeof text);
     assert_string_equal(text, expected);
-}
-
-static void say(struct rig *rig, uint32_t server, struct weir_message_body body, uint64_t payload)
-{
-    give(rig, (struct weir_event){.kind = WEIR_ON_MESSAGE,
-                                  .peer = server,
-                                  .body = &body,
-                                  .payload = payload,
-                                  .payload_bytes = payload ? 4 * ELEMENTS : 0});
 }
 
 static void connect(struct rig *rig, uint32_t server)
 {
-    give(rig, (struct weir_event){.kind = WEIR_ON_OPENED, .peer = server});
+    rig_give(rig, (struct weir_event){.kind = WEIR_ON_OPENED, .peer = server});
     struct weir_message_body hello = {.type = WEIR_HELLO};
     hello.hello = (struct weir_hello){.role = WEIR_NODE_PS, .incarnation = incarnations[server], .job_hash = "job"};
-    say(rig, server, hello, 0);
+    rig_say(rig, server, hello, 0);
 }
 
 static void weights(struct rig *rig, uint32_t server, uint64_t version)
@@ -86,7 +61,7 @@ static void weights(struct rig *rig, uint32_t server, uint64_t version)
     for (uint32_t chunk = server; chunk < CHUNKS; chunk += SERVERS) {
         struct weir_message_body body = {.type = WEIR_WEIGHTS};
         body.weights = (struct weir_weights){.chunk = chunk, .version = version};
-        say(rig, server, body, 1);
+        rig_say(rig, server, body, 1);
     }
 }
 
@@ -94,27 +69,27 @@ static void record(struct rig *rig, uint64_t step, enum weir_order order)
 {
     struct weir_message_body body = {.type = WEIR_RECORD};
     body.record = (struct weir_record){.step = step, .order = order, .scale = 1};
-    say(rig, 0, body, 0);
+    rig_say(rig, 0, body, 0);
 }
 
 /* The worker has computed a step; all that can be sent is taken by the transport. */
 static void compute(struct rig *rig, uint64_t step)
 {
-    give(rig, (struct weir_event){.kind = WEIR_ON_READY, .step = step});
+    rig_give(rig, (struct weir_event){.kind = WEIR_ON_READY, .step = step});
     struct weir_message_body body = {.type = WEIR_SEAL};
     body.seal = (struct weir_seal){.step = step};
-    give(rig, (struct weir_event){.kind = WEIR_ON_SEAL, .body = &body});
+    rig_give(rig, (struct weir_event){.kind = WEIR_ON_SEAL, .body = &body});
     for (int i = 0; i < 10; i++)
         for (uint32_t server = 0; server < SERVERS; server++)
-            give(rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = server});
+            rig_give(rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = server});
 }
 
 static void covered(struct rig *rig, uint32_t chunk, uint64_t step)
 {
     struct weir_message_body body = {.type = WEIR_COVERED};
     body.covered = (struct weir_covered){.step = step, .chunk = chunk};
-    say(rig, chunk % SERVERS, body, 0);
-    give(rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = chunk % SERVERS});
+    rig_say(rig, chunk % SERVERS, body, 0);
+    rig_give(rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = chunk % SERVERS});
 }
 
 static struct rig in_step_0(void)
@@ -134,7 +109,7 @@ static void a_connection(void **state)
     struct rig rig = new_exchange();
     waits_for(&rig, "ps/0 at a:1: a connection (lane 0: no answer)");
     connect(&rig, 0);
-    give(&rig, (struct weir_event){.kind = WEIR_ON_CLOSED, .peer = 1, .text = "connection refused"});
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_CLOSED, .peer = 1, .text = "connection refused"});
     record(&rig, 0, WEIR_ORDER_TRAIN);
     weights(&rig, 0, 0);
     waits_for(&rig, "ps/1 at b:1: a connection (lane 0: connection refused)");
@@ -201,13 +176,13 @@ static void a_peer_that_does_not_read(void **state)
 {
     (void)state;
     struct rig rig = in_step_0();
-    give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = 0}); /* Hello */
-    give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = 1});
-    give(&rig, (struct weir_event){.kind = WEIR_ON_READY, .step = 0, .offset = 6 * ELEMENTS});
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = 0}); /* Hello */
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = 1});
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_READY, .step = 0, .offset = 6 * ELEMENTS});
     waits_for(&rig, "");
     weir_arena_free(&rig.arena);
     rig = in_step_0();
-    give(&rig, (struct weir_event){.kind = WEIR_ON_READY, .step = 0});
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_READY, .step = 0});
     waits_for(&rig, "ps/0 at a:1: to take contributions to step 0 (chunk 6, lane 0)");
     weir_arena_free(&rig.arena);
 }
