@@ -94,21 +94,15 @@ static struct hostile *new_chief(uint32_t seed, struct house *house)
     world->replicas = 2;
     world->nodes = 2;
     world->chunk_bytes = 4 * ELEMENTS;
-    struct weir_event start = {.kind = WEIR_ON_START};
-    hostile_give(world, &start);
+    hostile_happens(world, WEIR_ON_START);
     return world;
 }
 
 static void arrive_with(struct hostile *world, enum weir_node_role role, uint32_t index, uint64_t samples)
 {
-    struct weir_message_body body = {.type = WEIR_HELLO};
-    uint32_t peer;
-    body.hello = (struct weir_hello){.role = role, .index = index, .incarnation = 7, .job_hash = "job"};
-    body.hello.numerics = body.hello.address = body.hello.canonical = "";
-    body.hello.train_samples = samples;
-    assert_true(admit(world->core, &body.hello, &peer));
-    world->peers[peer].state = STREAM_OPEN;
-    hostile_say(world, peer, &body);
+    struct weir_hello hello = hostile_member(role, index);
+    hello.train_samples = samples;
+    hostile_join(world, &hello);
 }
 
 static void arrive(struct hostile *world, enum weir_node_role role, uint32_t index)
@@ -120,15 +114,8 @@ static void all_arrive(struct hostile *world)
 {
     for (uint32_t m = 0; m < MEMBERS; m++)
         arrive(world, members[m].role, members[m].index);
-    for (uint32_t s = MEMBERS; s < MEMBERS + SERVERS; s++) {
-        struct weir_event event = {.kind = WEIR_ON_OPENED, .peer = s};
-        struct weir_message_body body = {.type = WEIR_HELLO};
-        body.hello = (struct weir_hello){.role = WEIR_NODE_PS, .incarnation = 7, .job_hash = "job"};
-        assert_int_equal(world->peers[s].state, STREAM_CONNECTING);
-        world->peers[s].state = STREAM_OPEN;
-        hostile_give(world, &event);
-        hostile_say(world, s, &body);
-    }
+    for (uint32_t s = MEMBERS; s < MEMBERS + SERVERS; s++)
+        hostile_answer(world, s, WEIR_NODE_PS);
     assert_int_equal(weir_chief_state(world->core), WEIR_CHIEF_TRAINING);
 }
 
@@ -146,9 +133,8 @@ static void pass(struct hostile *world, uint64_t until, bool heartbeats)
         for (uint32_t m = 0; heartbeats && m < MEMBERS; m++)
             if (world->peers[m].state == STREAM_OPEN)
                 heartbeat(world, m, false);
-        struct weir_event event = {.kind = WEIR_ON_TIME};
         if (world->now >= weir_chief_deadline(world->core))
-            hostile_give(world, &event);
+            hostile_happens(world, WEIR_ON_TIME);
     }
 }
 
@@ -162,9 +148,8 @@ static void say_for(struct hostile *world, uint64_t duration, const char *const 
             if (waiting[m])
                 hostile_say(world, m, &body);
         }
-        struct weir_event event = {.kind = WEIR_ON_TIME};
         if (world->now >= weir_chief_deadline(world->core))
-            hostile_give(world, &event);
+            hostile_happens(world, WEIR_ON_TIME);
     }
 }
 
@@ -266,8 +251,7 @@ static void at_the_end_it_says_whose_result_is_missing_and_who_has_not_left(void
     say_for(world, 3000 * HOSTILE_MS, quiet);
     assert_string_equal(weir_chief_waiting(world->core), "ps/0: piece 1 of 4 of the result (lane 0)");
     answer_all(world);
-    struct weir_event results = {.kind = WEIR_ON_RESULTS};
-    hostile_give(world, &results);
+    hostile_happens(world, WEIR_ON_RESULTS);
     heartbeat(world, 0, true);
     say_for(world, 3000 * HOSTILE_MS, (const char *const[MEMBERS]){NULL, "", "", ""});
     assert_string_equal(weir_chief_waiting(world->core), "ps/1, worker/0, worker/1: to leave");
@@ -284,8 +268,7 @@ static void a_job_ends_when_results_are_written_and_all_have_left(void **state)
     answer_all(world);
     assert_true(house.results);
     assert_int_equal(house.finished, 0); /* nobody may leave yet */
-    struct weir_event results = {.kind = WEIR_ON_RESULTS};
-    hostile_give(world, &results);
+    hostile_happens(world, WEIR_ON_RESULTS);
     assert_int_equal(house.finished, MEMBERS);
     for (uint32_t m = 0; m < MEMBERS; m++) {
         assert_false(house.stopped);
@@ -345,9 +328,8 @@ static void a_chief_that_is_always_late_sees_silence(void **state)
     all_arrive(world);
     uint64_t since = world->now;
     while (weir_chief_state(world->core) == WEIR_CHIEF_TRAINING && world->now < since + 10 * LEASE_NS) {
-        struct weir_event event = {.kind = WEIR_ON_TIME};
         world->now += 210 * HOSTILE_MS; /* more than two heartbeats */
-        hostile_give(world, &event);
+        hostile_happens(world, WEIR_ON_TIME);
     }
     assert_int_equal(weir_chief_state(world->core), WEIR_CHIEF_FAILING);
     assert_true(world->now >= since + LEASE_NS);
@@ -437,8 +419,7 @@ static void nobody_crashes_the_chief_or_keeps_it_for_ever(void **state)
         world->now += HOSTILE_MS;
         pass(world, world->now + 70000 * HOSTILE_MS, false); /* all are gone: it ends by itself */
         ended += house.stopped;
-        for (uint64_t h = 0; h <= world->handles; h++)
-            assert_false(world->owned[h]);
+        assert_int_equal(hostile_owned(world), 0);
         hostile_free(world);
     }
     assert_int_equal(ended, 600);

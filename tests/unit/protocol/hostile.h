@@ -6,18 +6,12 @@
 #ifndef WEIR_TEST_PROTOCOL_HOSTILE_H
 #define WEIR_TEST_PROTOCOL_HOSTILE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "rig.h"
+
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
-#include "base/arena.h"
 #include "base/random.h"
-#include "protocol/core.h"
 
 #define HOSTILE_PEERS 24
 #define HOSTILE_PAYLOADS 16384
@@ -238,6 +232,22 @@ static inline void hostile_give(struct hostile *world, struct weir_event *event)
     }
 }
 
+/* An event of which nothing is to be said but that it happens. */
+static inline void hostile_happens(struct hostile *world, enum weir_event_kind kind)
+{
+    struct weir_event event = {.kind = kind};
+    hostile_give(world, &event);
+}
+
+/* A stream that the core asked for is there. */
+static inline void hostile_open(struct hostile *world, uint32_t peer)
+{
+    struct weir_event event = {.kind = WEIR_ON_OPENED, .peer = peer};
+    assert_int_equal(world->peers[peer].state, STREAM_CONNECTING);
+    world->peers[peer].state = STREAM_OPEN;
+    hostile_give(world, &event);
+}
+
 static inline void hostile_close(struct hostile *world, uint32_t peer)
 {
     struct weir_event event = {.kind = WEIR_ON_CLOSED, .peer = peer, .text = "broken"};
@@ -256,6 +266,45 @@ static inline void hostile_say(struct hostile *world, uint32_t peer, const struc
         world->owned[event.payload] = true;
     }
     hostile_give(world, &event);
+}
+
+/* What a member of the cluster says first. */
+static inline struct weir_hello hostile_member(enum weir_node_role role, uint32_t index)
+{
+    struct weir_hello hello = {.role = role, .index = index, .incarnation = 7, .job_hash = "job"};
+    hello.numerics = hello.address = hello.canonical = "";
+    return hello;
+}
+
+/* A member answers to whom the core connects. */
+static inline void hostile_answer(struct hostile *world, uint32_t peer, enum weir_node_role role)
+{
+    struct weir_message_body body = {.type = WEIR_HELLO};
+    struct weir_event event = {.kind = WEIR_ON_MESSAGE, .peer = peer, .body = &body};
+    body.hello = hostile_member(role, 0);
+    hostile_open(world, peer);
+    hostile_give(world, &event);
+}
+
+/* Somebody comes who is let in: as which peer. */
+static inline uint32_t hostile_join(struct hostile *world, const struct weir_hello *hello)
+{
+    struct weir_message_body body = {.type = WEIR_HELLO};
+    uint32_t peer = UINT32_MAX;
+    body.hello = *hello;
+    assert_true(world->admit(world->core, hello, &peer));
+    world->peers[peer].state = STREAM_OPEN;
+    hostile_say(world, peer, &body);
+    return peer;
+}
+
+/* Payloads that the core has. */
+static inline uint32_t hostile_owned(const struct hostile *world)
+{
+    uint32_t owned = 0;
+    for (uint64_t h = 0; h <= world->handles; h++)
+        owned += world->owned[h];
+    return owned;
 }
 
 static inline void hostile_say_anything(struct hostile *world, uint32_t peer)
@@ -286,8 +335,7 @@ static inline void hostile_event(struct hostile *world)
 {
     world->now += hostile_below(world, 20) ? hostile_below(world, 2000000) : hostile_below(world, 2000000000);
     if (world->now >= world->deadline(world->core)) {
-        struct weir_event event = {.kind = WEIR_ON_TIME};
-        hostile_give(world, &event);
+        hostile_happens(world, WEIR_ON_TIME);
         assert_true(world->deadline(world->core) > world->now);
         return;
     }
@@ -298,9 +346,7 @@ static inline void hostile_event(struct hostile *world)
     uint32_t peer = hostile_below(world, world->peer_count);
     struct hostile_peer *stream = &world->peers[peer];
     if (stream->state == STREAM_CONNECTING && hostile_below(world, 4)) {
-        struct weir_event event = {.kind = WEIR_ON_OPENED, .peer = peer};
-        stream->state = STREAM_OPEN;
-        hostile_give(world, &event);
+        hostile_open(world, peer);
     } else if (stream->state == STREAM_CONNECTING || (stream->state == STREAM_OPEN && hostile_below(world, 60) == 0)) {
         hostile_close(world, peer);
     } else if (stream->state == STREAM_OPEN && stream->unsent && hostile_below(world, 3)) {
@@ -319,8 +365,7 @@ static inline struct hostile *hostile_world(uint32_t seed, size_t actions_max)
     assert_non_null(world);
     world->key = weir_random_key(seed, WEIR_RANDOM_TEST, 3, 0);
     world->now = 1;
-    world->actions.capacity = actions_max;
-    world->actions.list = weir_arena_take(&world->arena, actions_max, sizeof(struct weir_action));
+    world->actions = rig_actions(&world->arena, actions_max);
     return world;
 }
 

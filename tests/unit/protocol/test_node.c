@@ -57,17 +57,8 @@ static struct hostile *new_node(uint32_t seed, struct end *end)
     world->act = on_action;
     world->context = end;
     world->peer_count = world->chunks = world->replicas = world->nodes = 1;
-    struct weir_event start = {.kind = WEIR_ON_START};
-    hostile_give(world, &start);
+    hostile_happens(world, WEIR_ON_START);
     return world;
-}
-
-static void open_stream(struct hostile *world)
-{
-    struct weir_event event = {.kind = WEIR_ON_OPENED};
-    assert_int_equal(world->peers[0].state, STREAM_CONNECTING);
-    world->peers[0].state = STREAM_OPEN;
-    hostile_give(world, &event);
 }
 
 static void say(struct hostile *world, const struct weir_message_body *body)
@@ -76,20 +67,21 @@ static void say(struct hostile *world, const struct weir_message_body *body)
     hostile_give(world, &event);
 }
 
-static void greet(struct hostile *world)
-{
-    struct weir_message_body body = {.type = WEIR_HELLO};
-    body.hello = (struct weir_hello){.role = WEIR_NODE_CHIEF, .incarnation = 7, .job_hash = "job"};
-    open_stream(world);
-    say(world, &body);
-}
-
 static void say_view(struct hostile *world, enum weir_view_state state, const char *reason)
 {
     struct weir_message_body body = {.type = WEIR_VIEW};
     body.view.state = state;
     body.view.reason = reason;
     say(world, &body);
+}
+
+/* A node that has joined and been told this. */
+static struct hostile *new_member(struct end *end, enum weir_view_state state, const char *reason)
+{
+    struct hostile *world = new_node(1, end);
+    hostile_answer(world, 0, WEIR_NODE_CHIEF);
+    say_view(world, state, reason);
+    return world;
 }
 
 static void goes_wrong(struct hostile *world, const char *why)
@@ -101,9 +93,8 @@ static void goes_wrong(struct hostile *world, const char *why)
 static void all_sent(struct hostile *world)
 {
     while (world->peers[0].unsent && !((struct end *)world->context)->stopped) {
-        struct weir_event event = {.kind = WEIR_ON_SENT};
         world->peers[0].unsent--;
-        hostile_give(world, &event);
+        hostile_happens(world, WEIR_ON_SENT);
     }
 }
 
@@ -113,11 +104,10 @@ static void pass(struct hostile *world, uint64_t until)
     const struct end *end = world->context;
     while (!end->stopped && weir_node_deadline(world->core) <= until) {
         world->now = weir_node_deadline(world->core);
-        struct weir_event event = {.kind = WEIR_ON_TIME};
-        hostile_give(world, &event);
+        hostile_happens(world, WEIR_ON_TIME);
         if (world->peers[0].state == STREAM_CONNECTING && !end->stopped) {
+            struct weir_event event = {.kind = WEIR_ON_CLOSED, .text = "connection refused"};
             world->peers[0].state = STREAM_NONE;
-            event = (struct weir_event){.kind = WEIR_ON_CLOSED, .text = "connection refused"};
             hostile_give(world, &event);
         }
         world->peers[0].unsent = 0;
@@ -139,9 +129,7 @@ static void a_finished_job_is_exit_0(void **state)
 {
     (void)state;
     struct end end;
-    struct hostile *world = new_node(1, &end);
-    greet(world);
-    say_view(world, WEIR_VIEW_RUNNING, "");
+    struct hostile *world = new_member(&end, WEIR_VIEW_RUNNING, "");
     say_view(world, WEIR_VIEW_RUNNING, ""); /* said again after a new Hello */
     assert_int_equal(end.lanes, 1);
     say_view(world, WEIR_VIEW_FINISHED, "");
@@ -154,9 +142,7 @@ static void a_failed_job_is_exit_1_with_the_chiefs_reason(void **state)
 {
     (void)state;
     struct end end;
-    struct hostile *world = new_node(1, &end);
-    greet(world);
-    say_view(world, WEIR_VIEW_FAILED, "lost ps/1: connection refused");
+    struct hostile *world = new_member(&end, WEIR_VIEW_FAILED, "lost ps/1: connection refused");
     all_sent(world);
     ends(world, 1, "lost ps/1: connection refused");
 }
@@ -165,9 +151,7 @@ static void who_leaves_does_not_wait_for_a_chief_that_is_gone(void **state)
 {
     (void)state;
     struct end end;
-    struct hostile *world = new_node(1, &end);
-    greet(world);
-    say_view(world, WEIR_VIEW_FINISHED, "");
+    struct hostile *world = new_member(&end, WEIR_VIEW_FINISHED, "");
     hostile_close(world, 0);
     ends(world, 0, "");
 }
@@ -176,9 +160,7 @@ static void who_leaves_waits_one_lease_at_most(void **state)
 {
     (void)state;
     struct end end;
-    struct hostile *world = new_node(1, &end);
-    greet(world);
-    say_view(world, WEIR_VIEW_FINISHED, "");
+    struct hostile *world = new_member(&end, WEIR_VIEW_FINISHED, "");
     assert_true(weir_node_deadline(world->core) == world->now + LEASE_NS);
     pass(world, world->now + LEASE_NS);
     ends(world, 0, "");
@@ -201,9 +183,7 @@ static void a_chief_that_is_lost_is_named_after_the_lease(void **state)
 {
     (void)state;
     struct end end;
-    struct hostile *world = new_node(1, &end);
-    greet(world);
-    say_view(world, WEIR_VIEW_RUNNING, "");
+    struct hostile *world = new_member(&end, WEIR_VIEW_RUNNING, "");
     uint64_t start = world->now;
     hostile_close(world, 0);
     pass(world, start + LEASE_NS - 1);
@@ -235,9 +215,7 @@ static void what_its_actors_wait_for_is_in_the_heartbeat_and_said(void **state)
 {
     (void)state;
     struct end end;
-    struct hostile *world = new_node(1, &end);
-    greet(world);
-    say_view(world, WEIR_VIEW_RUNNING, "");
+    struct hostile *world = new_member(&end, WEIR_VIEW_RUNNING, "");
     heartbeat_says(world, "");
     waits(world, WEIR_NODE_WAITS_MAX - 1, 5, "ps/1 at there: a record");
     heartbeat_says(world, "ps/1 at there: a record");
@@ -264,11 +242,10 @@ static void the_chief_is_named_when_it_is_waited_for(void **state)
     pass(world, world->now + 500 * MS);
     assert_string_equal(end.waits, "chief/0 at there: a connection (connection refused)");
     while (world->peers[0].state != STREAM_CONNECTING) {
-        struct weir_event event = {.kind = WEIR_ON_TIME};
         world->now = weir_node_deadline(world->core);
-        hostile_give(world, &event);
+        hostile_happens(world, WEIR_ON_TIME);
     }
-    greet(world);
+    hostile_answer(world, 0, WEIR_NODE_CHIEF);
     for (int i = 0; i < 19; i++)
         pass(world, world->now + 100 * MS);
     assert_string_equal(end.waits, "");
@@ -287,7 +264,7 @@ static void a_refusal_ends_with_its_reason(void **state)
     struct hostile *world = new_node(1, &end);
     struct weir_message_body body = {.type = WEIR_REFUSED};
     body.refused.reason = "its job differs";
-    open_stream(world);
+    hostile_open(world, 0);
     say(world, &body);
     ends(world, 1, "its job differs");
 }
@@ -305,9 +282,7 @@ static void who_fails_in_the_job_tells_the_chief_and_waits_for_its_word(void **s
 {
     (void)state;
     struct end end;
-    struct hostile *world = new_node(1, &end);
-    greet(world);
-    say_view(world, WEIR_VIEW_RUNNING, "");
+    struct hostile *world = new_member(&end, WEIR_VIEW_RUNNING, "");
     goes_wrong(world, "told to stop");
     assert_false(end.stopped);
     const struct weir_action *last = &world->actions.list[world->actions.count - 1];
@@ -323,9 +298,7 @@ static void who_fails_and_gets_no_answer_ends_after_one_lease(void **state)
 {
     (void)state;
     struct end end;
-    struct hostile *world = new_node(1, &end);
-    greet(world);
-    say_view(world, WEIR_VIEW_RUNNING, "");
+    struct hostile *world = new_member(&end, WEIR_VIEW_RUNNING, "");
     uint64_t start = world->now;
     goes_wrong(world, "told to stop");
     pass(world, start + LEASE_NS - 1);
@@ -348,6 +321,7 @@ static void no_chief_makes_it_crash_or_speak_after_its_end(void **state)
                 hostile_event(world);
         }
         assert_true(end.lanes <= 1);
+        assert_int_equal(hostile_owned(world), 0);
         ended += end.stopped;
         hostile_free(world);
     }

@@ -138,8 +138,7 @@ static struct hostile *new_lane(uint32_t seed, struct house *house, uint32_t sel
         recorder.schedule.piece_count = sizeof all_pieces / sizeof all_pieces[0];
         recorder.schedule.variables = 3;
     }
-    house->told.capacity = WEIR_RECORDER_ACTIONS_MAX;
-    house->told.list = weir_arena_take(&world->arena, WEIR_RECORDER_ACTIONS_MAX, sizeof(struct weir_action));
+    house->told = rig_actions(&world->arena, WEIR_RECORDER_ACTIONS_MAX);
     house->recorder = weir_recorder_init(&world->arena, &recorder);
     world->core = weir_ps_lane_init(&world->arena, &house->config);
     world->give = give;
@@ -152,8 +151,7 @@ static struct hostile *new_lane(uint32_t seed, struct house *house, uint32_t sel
     world->replicas = REPLICAS;
     world->nodes = 2;
     world->chunk_bytes = 4 * ELEMENTS;
-    struct weir_event start = {.kind = WEIR_ON_START};
-    hostile_give(world, &start);
+    hostile_happens(world, WEIR_ON_START);
     if (self == 0)
         tell_recorder(house, WEIR_ON_START, NULL);
     return world;
@@ -200,29 +198,22 @@ static void work(struct hostile *world)
 static void honest(struct hostile *world)
 {
     struct house *house = world->context;
-    struct weir_message_body body = {.type = WEIR_HELLO};
+    struct weir_message_body body;
     bool worker = hostile_below(world, 2) || house->config.self == 1;
     uint32_t peer = worker ? hostile_below(world, WORKERS) : WORKERS + 1, first, count;
     uint64_t lowest = house->version[1] < house->version[3] ? house->version[1] : house->version[3];
     if (world->peers[WORKERS].state == STREAM_CONNECTING) {
-        struct weir_event event = {.kind = WEIR_ON_OPENED, .peer = WORKERS};
-        world->peers[WORKERS].state = STREAM_OPEN;
-        hostile_give(world, &event);
-        peer = WORKERS;
-        body.hello = (struct weir_hello){.role = WEIR_NODE_PS, .incarnation = 7, .job_hash = "job"};
-    } else if (house->config.self == 1 && world->peers[WORKERS].state == STREAM_OPEN && hostile_below(world, 4) == 0) {
+        hostile_answer(world, WORKERS, WEIR_NODE_PS);
+        return;
+    }
+    if (house->config.self == 1 && world->peers[WORKERS].state == STREAM_OPEN && hostile_below(world, 4) == 0) {
         body = (struct weir_message_body){.type = WEIR_RECORD};
         body.record = (struct weir_record){.step = lowest + hostile_below(world, 2), .order = WEIR_ORDER_TRAIN};
         peer = WORKERS;
     } else if (world->peers[peer].state != STREAM_OPEN) {
-        body.hello = (struct weir_hello){.role = worker ? WEIR_NODE_WORKER : WEIR_NODE_PS,
-                                         .index = worker ? peer : 1,
-                                         .incarnation = 7,
-                                         .job_hash = "job",
-                                         .numerics = "",
-                                         .address = ""};
-        assert_true(admit(world->core, &body.hello, &peer));
-        world->peers[peer].state = STREAM_OPEN;
+        struct weir_hello hello = hostile_member(worker ? WEIR_NODE_WORKER : WEIR_NODE_PS, worker ? peer : 1);
+        hostile_join(world, &hello);
+        return;
     } else if (!worker) {
         uint32_t chunk = 2 * hostile_below(world, 2) + 1;
         body = (struct weir_message_body){.type = WEIR_PARTIAL};
@@ -242,15 +233,6 @@ static void honest(struct hostile *world)
     hostile_say(world, peer, &body);
 }
 
-/* Payloads that the core still owns: at most those of the trees. */
-static void owns_no_more_than_its_trees(const struct hostile *world)
-{
-    uint32_t owned = 0;
-    for (uint64_t h = 0; h <= world->handles; h++)
-        owned += world->owned[h];
-    assert_true(owned <= CHUNKS * REPLICAS);
-}
-
 static void storm(uint32_t seeds, uint32_t self, bool gated)
 {
     uint32_t failures = 0, applies = 0;
@@ -265,8 +247,8 @@ static void storm(uint32_t seeds, uint32_t self, bool gated)
             else
                 hostile_event(world);
         }
-        owns_no_more_than_its_trees(world);
-        assert_true(house.failures <= 1); /* said once */
+        assert_true(hostile_owned(world) <= CHUNKS * REPLICAS); /* the trees' */
+        assert_true(house.failures <= 1);                       /* said once */
         failures += house.failures;
         applies += house.applies;
         hostile_free(world);
@@ -293,15 +275,6 @@ static void no_peer_crashes_a_lane_that_follows_the_record(void **state)
     storm(60, 1, true);
 }
 
-static void observe(struct hostile *world, uint32_t *peer)
-{
-    struct weir_message_body body = {.type = WEIR_HELLO};
-    body.hello = (struct weir_hello){.role = WEIR_NODE_OBSERVER, .job_hash = "job", .numerics = "", .address = ""};
-    assert_true(admit(world->core, &body.hello, peer));
-    world->peers[*peer].state = STREAM_OPEN;
-    hostile_say(world, *peer, &body);
-}
-
 /* Observers come from outside of the cluster: whatever they say, they are cut off at most. */
 static void no_observer_ends_or_changes_the_job(void **state)
 {
@@ -310,8 +283,8 @@ static void no_observer_ends_or_changes_the_job(void **state)
         for (uint32_t seed = 0; seed < 200; seed++) {
             struct house house;
             struct hostile *world = new_lane(seed, &house, seed % 2, seed / 2 % 2);
-            uint32_t peer;
-            observe(world, &peer);
+            struct weir_hello hello = hostile_member(WEIR_NODE_OBSERVER, 0);
+            uint32_t peer = hostile_join(world, &hello);
             struct weir_message_body body = {.type = (enum weir_message_type)type};
             hostile_fill(world, &body);
             hostile_say(world, peer, &body);

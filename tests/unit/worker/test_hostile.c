@@ -82,8 +82,7 @@ static struct hostile *new_exchange(uint32_t seed, struct house *house)
     };
     struct hostile *world = hostile_world(seed, weir_exchange_actions_max(&house->config));
     struct weir_worker_config worker = {.lanes = 1};
-    house->told.capacity = WEIR_WORKER_ACTIONS_MAX;
-    house->told.list = weir_arena_take(&world->arena, WEIR_WORKER_ACTIONS_MAX, sizeof(struct weir_action));
+    house->told = rig_actions(&world->arena, WEIR_WORKER_ACTIONS_MAX);
     house->worker = weir_worker_init(&world->arena, &worker);
     world->core = weir_exchange_init(&world->arena, &house->config);
     world->give = give;
@@ -95,8 +94,7 @@ static struct hostile *new_exchange(uint32_t seed, struct house *house)
     world->replicas = 5;
     world->nodes = 2;
     world->chunk_bytes = 4 * ELEMENTS;
-    struct weir_event start = {.kind = WEIR_ON_START};
-    hostile_give(world, &start);
+    hostile_happens(world, WEIR_ON_START);
     return world;
 }
 
@@ -132,19 +130,15 @@ static void honest(struct hostile *world)
 {
     struct house *house = world->context;
     uint32_t server = hostile_below(world, SERVERS), chunk = 2 * hostile_below(world, 3 - server) + server;
-    struct weir_message_body body = {.type = WEIR_HELLO};
-    body.hello = (struct weir_hello){.role = WEIR_NODE_PS, .incarnation = 7, .job_hash = "job"};
-    if (world->peers[server].state == STREAM_CONNECTING) {
-        struct weir_event event = {.kind = WEIR_ON_OPENED, .peer = server};
-        world->peers[server].state = STREAM_OPEN;
-        hostile_give(world, &event);
-    } else if (world->peers[server].state != STREAM_OPEN) {
+    struct weir_message_body body = {.type = WEIR_WEIGHTS};
+    if (world->peers[server].state == STREAM_CONNECTING)
+        hostile_answer(world, server, WEIR_NODE_PS);
+    if (world->peers[server].state != STREAM_OPEN)
         return;
-    } else if (hostile_below(world, 2)) {
-        body = (struct weir_message_body){.type = WEIR_WEIGHTS};
+    if (server > 0 || hostile_below(world, 2)) {
         bool next = house->computed > 0 && house->left == 0;
         body.weights = (struct weir_weights){.chunk = chunk, .version = house->version[chunk] + next};
-    } else if (server == 0) {
+    } else {
         body = (struct weir_message_body){.type = WEIR_RECORD};
         body.record =
             (struct weir_record){.step = house->record.step + (house->computed > 0), .order = WEIR_ORDER_TRAIN};
@@ -168,10 +162,7 @@ static void no_server_crashes_a_worker(void **state)
             else
                 hostile_event(world);
         }
-        uint32_t owned = 0;
-        for (uint64_t h = 0; h <= world->handles; h++)
-            owned += world->owned[h];
-        assert_int_equal(owned, 0);
+        assert_int_equal(hostile_owned(world), 0);
         assert_true(house.failures <= 1);
         computed += house.computed;
         failures += house.failures;
