@@ -45,6 +45,8 @@ class Replicas:
 class ClientCase(ClusterCase):
     """`with self.cluster() as cluster, self.worker(cluster) as worker:` all roles of weir but worker/1, and that."""
 
+    lease_ms = int(3000 * harness.SLOWNESS)
+
     def setUp(self):
         model = jobs.sequential(
             jobs.layer("Flatten", name="flatten"),
@@ -54,7 +56,7 @@ class ClientCase(ClusterCase):
             "data.validation": None, "fit.epochs": 2, "fit.steps_per_epoch": STEPS // 2,
             "compile.optimizer": {"class_name": "SGD", "config": {"learning_rate": LEARNING_RATE}},
             "placement.lanes": 2,
-            "cluster.lease_ms": int(3000 * harness.SLOWNESS)}, model)
+            "cluster.lease_ms": self.lease_ms}, model)
         self.replicas = Replicas(self.path, 2)
 
     def cluster(self, **flags):

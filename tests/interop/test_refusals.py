@@ -8,6 +8,8 @@ from weir_client import Client, places, servers
 
 
 class Refusals(ClientCase):
+    lease_ms = 20000  # loaded cores may keep Python from its heartbeats for some seconds
+
     def train(self, disturb=None):
         """The whole job with worker/1 in Python; at step 1, before its Seal, others disturb. Returns the digest."""
         with self.cluster() as cluster, self.worker(cluster) as worker:
