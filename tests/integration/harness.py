@@ -162,16 +162,20 @@ class Process:
         wait_until(lambda: self.exit() is not None, f"{self.name} to end", guard_s, self.told)
         return self.exit()
 
-    def wait_for_line(self, text, guard_s=GUARD_S):
-        """Waits until stderr holds the text; fails at once if the process ends without having said it."""
-        def said():
-            ended = self.exit() is not None
-            if text in self.stderr():
+    def wait_for(self, condition, what, guard_s=GUARD_S):
+        """Waits for what only the living process can bring about; fails at once when it has ended without that."""
+        def is_so():
+            ended = self.exit() is not None  # asked first: what was done last counts
+            if condition():
                 return True
             if ended:
-                raise AssertionError(f"{self.name} ended ({self.exit()}) without saying \"{text}\"\n{self.told()}")
+                raise AssertionError(f"{self.name} ended ({self.exit()}) without {what}\n{self.told()}")
             return False
-        wait_until(said, f"{self.name} to say \"{text}\"", guard_s, self.told)
+        wait_until(is_so, f"{self.name}: {what}", guard_s, self.told)
+
+    def wait_for_line(self, text, guard_s=GUARD_S):
+        """Waits until stderr holds the text."""
+        self.wait_for(lambda: text in self.stderr(), f"saying \"{text}\"", guard_s)
 
     def memory_bytes(self, what):
         """Resident memory: VmRSS now, or VmHWM at its peak; 0 when the process is gone."""

@@ -13,7 +13,7 @@ PIECE_BYTES = 1 << 16
 
 
 class Relay:
-    """Listens on a free port and passes on to `target`; `delay_s` is the most that a piece waits."""
+    """Listens on a free port and passes on to `target`; `delay_s` is the most that a piece waits; may be changed."""
 
     def __init__(self, target, delay_s, seed):
         self.target, self.delay_s = target, delay_s
@@ -37,6 +37,8 @@ class Relay:
             except OSError:
                 client.close()
                 continue
+            for side in client, server:
+                side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # all that waits, waits here
             with self.lock:
                 self.open.add((client, server))
             threading.Thread(target=self._pass_on, args=(client, server), daemon=True).start()
