@@ -15,8 +15,8 @@
  * lets a stream of 2 GB/s go on over a round trip of a millisecond. */
 #define WINDOW_BYTES (2 << 20)
 #define FRAME_BYTES (1 << 20) /* 16 KiB, the default, cuts every message into many slices */
-#define KEEPALIVE_MS 30000 /* only for peers that vanish without a word; heartbeats are quicker */
-#define GOODBYE_MS 1000    /* how long a reason may take to reach the peer */
+#define KEEPALIVE_MS 30000    /* only for peers that vanish without a word; heartbeats are quicker */
+#define GOODBYE_MS 1000       /* how long a reason may take to reach the peer */
 #define PATIENCE_MS 1000
 #define BROKEN_OFF "connection lost, or broken off by the peer"
 
