@@ -28,7 +28,7 @@ static void move(struct weir_chief *chief, enum weir_chief_state to)
 size_t weir_chief_actions_max(const struct weir_chief_config *config)
 {
     size_t streams = (size_t)config->layout.servers * config->layout.lanes;
-    return 2 * ((size_t)config->servers + config->workers + config->observers) + 10 * streams + 16;
+    return 4 * ((size_t)config->servers + config->workers + config->observers) + 10 * streams + 16;
 }
 
 static void build_view(struct weir_chief *chief, struct weir_arena *arena)
@@ -43,8 +43,7 @@ static void build_view(struct weir_chief *chief, struct weir_arena *arena)
             .lane = weir_layout_lane(&config->layout, c),
             .chain = {.term = 1, .count = 1},
         };
-    for (uint32_t r = 0; r < config->replicas; r++)
-        chief->hosts[r] = weir_layout_host(r, config->replicas, config->workers);
+    chief->present = weir_arena_take(arena, config->workers, sizeof(bool));
     chief->view = (struct weir_view){
         .generation = config->generation,
         .term = 1,
@@ -105,9 +104,8 @@ bool weir_chief_admit(const struct weir_chief *chief, const struct weir_hello *h
         *reason = "it names no incarnation, by which a restarted process is told from the one before";
         if (hello->incarnation == 0)
             return false;
-        *reason = "another process has that role and index already: it was restarted, or the address is used twice";
         return chief->state == WEIR_CHIEF_GATHERING || chief->members[m].incarnation == 0 ||
-               chief->members[m].incarnation == hello->incarnation;
+               chief->members[m].incarnation == hello->incarnation || weir_chief_takes_again(chief, m, hello, reason);
     }
     *reason = "its role and index are not in the chief's TF_CONFIG";
     return false;
@@ -149,6 +147,8 @@ static void publish(struct weir_chief *chief, enum weir_view_state state, struct
 {
     chief->view.state = state;
     chief->view.number++;
+    chief->view_is_old = false;
+    weir_chief_place(chief);
     for (uint32_t m = 0; m < chief->member_count; m++)
         if (chief->members[m].up)
             send_view(chief, m, actions);
@@ -242,6 +242,8 @@ static void on_member_hello(struct weir_chief *chief, uint32_t m, const struct w
 {
     struct member *member = &chief->members[m];
     const struct weir_hello *hello = &event->body->hello;
+    if (chief->view.number > 0)
+        weir_chief_join(chief, m, hello->incarnation, event->now_ns, actions);
     member->up = true;
     member->incarnation = hello->incarnation;
     member->heard_ns = event->now_ns;
@@ -251,10 +253,28 @@ static void on_member_hello(struct weir_chief *chief, uint32_t m, const struct w
     reply->hello = chief->config.hello;
     member->train_samples = hello->train_samples;
     member->validation_samples = hello->validation_samples;
-    if (chief->view.number > 0)
-        send_view(chief, m, actions);
-    else
+    if (chief->view.number == 0)
         try_begin(chief, event->now_ns, actions);
+    else if (!chief->view_is_old)
+        send_view(chief, m, actions);
+}
+
+/* One that fails or leaves is lost; one that was lost and is not is back. */
+static void on_worker_heartbeat(struct weir_chief *chief, uint32_t m, const struct weir_heartbeat *heartbeat,
+                                uint64_t now_ns, struct weir_actions *actions)
+{
+    char text[400];
+    snprintf(text, sizeof text, "lost %s: it left", chief->config.members[m].name);
+    if (!heartbeat->leaving && !heartbeat->error[0]) {
+        weir_chief_back(chief, m, actions);
+        return;
+    }
+    if (heartbeat->error[0])
+        snprintf(text, sizeof text, "lost %.390s", heartbeat->error); /* it begins with the worker's name */
+    if (!chief->members[m].left)
+        weir_chief_lose(chief, m, text, now_ns, actions);
+    if (heartbeat->error[0])
+        weir_actions_send(actions, m, WEIR_REFUSED)->refused.reason = heartbeat->error; /* it may go */
 }
 
 static void on_heartbeat(struct weir_chief *chief, uint32_t m, const struct weir_event *event,
@@ -266,7 +286,9 @@ static void on_heartbeat(struct weir_chief *chief, uint32_t m, const struct weir
     member->heartbeat = *heartbeat;
     snprintf(member->waiting, sizeof member->waiting, "%s", heartbeat->waiting);
     member->heartbeat.error = member->heartbeat.waiting = member->heartbeat.numerics = "";
-    if (heartbeat->leaving) {
+    if (weir_chief_can_lose(chief, m)) {
+        on_worker_heartbeat(chief, m, heartbeat, event->now_ns, actions);
+    } else if (heartbeat->leaving) {
         member->left = true;
         if (chief->state < WEIR_CHIEF_FINISHING) {
             char text[600];
@@ -328,6 +350,13 @@ static void on_closed(struct weir_chief *chief, const struct weir_event *event, 
 
 /* ---- time */
 
+static uint64_t patience_with(const struct weir_chief *chief, uint32_t m)
+{
+    uint64_t broken_ns = WEIR_CHIEF_BROKEN_HEARTBEATS * chief->config.heartbeat_ns;
+    bool broken = !chief->members[m].up && weir_chief_can_lose(chief, m) && broken_ns < chief->config.lease_ns;
+    return broken ? broken_ns : chief->config.lease_ns;
+}
+
 static void judge_members(struct weir_chief *chief, uint64_t now_ns, struct weir_actions *actions)
 {
     char text[600];
@@ -336,7 +365,7 @@ static void judge_members(struct weir_chief *chief, uint64_t now_ns, struct weir
         if (member->left || member->incarnation == 0)
             continue; /* gone for good, or never there */
         uint64_t since = member->up ? member->heard_ns : member->down_ns;
-        if (now_ns < since + chief->config.lease_ns)
+        if (now_ns < since + patience_with(chief, m))
             continue;
         if (member->up)
             snprintf(text, sizeof text, "lost %s: no heartbeat for %llu ms", chief->config.members[m].name,
@@ -344,6 +373,10 @@ static void judge_members(struct weir_chief *chief, uint64_t now_ns, struct weir
         else
             snprintf(text, sizeof text, "lost %s: %s", chief->config.members[m].name,
                      member->error[0] ? member->error : "connection closed");
+        if (weir_chief_can_lose(chief, m)) {
+            weir_chief_lose(chief, m, text, now_ns, actions);
+            continue;
+        }
         member->left = true; /* nobody waits for it */
         weir_chief_fail(chief, text, now_ns, actions);
         return;
@@ -357,7 +390,10 @@ static void on_time(struct weir_chief *chief, uint64_t now_ns, struct weir_actio
     if (chief->state >= WEIR_CHIEF_FINISHING) {
         try_leave(chief, now_ns, actions);
     } else {
+        char text[600];
         judge_members(chief, now_ns, actions);
+        if (weir_chief_idle_too_long(chief, now_ns, text, sizeof text))
+            weir_chief_fail(chief, text, now_ns, actions);
         weir_chief_fetch_time(chief, now_ns, actions);
     }
     weir_chief_say_waiting(chief, now_ns, actions);
@@ -382,12 +418,11 @@ static void forgive_own_pause(struct weir_chief *chief, uint64_t now_ns)
     uint64_t pause = gap - chief->config.heartbeat_ns;
     chief->started_ns += pause;
     chief->leave_by_ns += pause;
+    chief->idle_since_ns += pause;
     for (uint32_t m = 0; m < chief->member_count; m++) {
         chief->members[m].heard_ns += pause;
         chief->members[m].down_ns += pause;
     }
-    for (uint32_t s = 0; s < chief->stream_count; s++)
-        weir_link_forgive(&chief->streams[s].link, pause);
 }
 
 void weir_chief_step(struct weir_chief *chief, const struct weir_event *event, struct weir_actions *actions)
@@ -437,6 +472,8 @@ void weir_chief_step(struct weir_chief *chief, const struct weir_event *event, s
     default:
         assert(!"an event that the chief does not have");
     }
+    if (chief->view_is_old && weir_chief_computes(chief))
+        publish(chief, WEIR_VIEW_RUNNING, actions);
 }
 
 uint64_t weir_chief_deadline(const struct weir_chief *chief)

@@ -50,7 +50,15 @@ struct weir_chief_config {
     uint64_t train_samples_min; /* with which an epoch has a step, > 0 */
     uint64_t start_timeout_ns, lease_ns, heartbeat_ns;
     uint32_t observers;
+    bool elastic; /* a lost worker's replicas go to the others, and the job goes on */
 };
+
+/* A worker that was started again so often within so long is given up, until that time is over. */
+#define WEIR_CHIEF_RESTARTS_MAX 5
+#define WEIR_CHIEF_RESTARTS_NS (UINT64_C(600) * 1000 * 1000000)
+/* A worker's stream that broke is usually there again after one heartbeat; after so many the worker counts as lost. To
+ * be wrong costs a view, no work: it is taken back with what it has. */
+#define WEIR_CHIEF_BROKEN_HEARTBEATS 3
 
 struct weir_chief;
 
@@ -64,7 +72,7 @@ bool weir_chief_admit(const struct weir_chief *chief, const struct weir_hello *h
 
 /* Events: ON_START, ON_TIME, ON_OPENED, ON_CLOSED, ON_MESSAGE, ON_SENT, ON_FAILED (from outside: a signal), ON_RESULTS.
  * Actions: CONNECT, CLOSE, SEND, STORE (chunk, part, payload), PROGRESS (a record; or text: for whom the job waits, and
- * which member says so, again and again while it does, then once ""), RESULTS, STOP. */
+ * which member says so, again and again while it does, then once ""), SAY (text: who went or came), RESULTS, STOP. */
 void weir_chief_step(struct weir_chief *chief, const struct weir_event *event, struct weir_actions *actions);
 uint64_t weir_chief_deadline(const struct weir_chief *chief);
 enum weir_chief_state weir_chief_state(const struct weir_chief *chief);

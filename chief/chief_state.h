@@ -12,6 +12,12 @@ struct member {
     char error[160];
     struct weir_heartbeat heartbeat;
     char waiting[WEIR_WAIT_BYTES]; /* what it said last that it waits for */
+    /* Workers. `left` goes back to false when one comes back. */
+    uint32_t restarts; /* since first_restart_ns */
+    uint64_t first_restart_ns;
+    uint64_t replaced[WEIR_CHIEF_RESTARTS_MAX]; /* incarnations in whose place another one came */
+    uint32_t replaced_count;
+    char lost[420], back[420]; /* what was said of it last: why it was lost, that it is back */
 };
 
 /* The chief's stream to one lane of one server: records (the first lane of the first server), and at the end every
@@ -33,6 +39,9 @@ struct weir_chief {
     struct weir_view_node *nodes;
     struct weir_view_chunk *chunks;
     uint32_t *hosts;
+    bool *present;          /* by worker: takes part */
+    bool view_is_old;       /* a worker has gone or come: a new view goes out at the end of the step */
+    uint64_t idle_since_ns; /* when the last worker was lost */
     bool numerics_differ;
     bool has_record;
     uint64_t record_step;
@@ -48,6 +57,29 @@ struct weir_chief {
 };
 
 void weir_chief_fail(struct weir_chief *chief, const char *reason, uint64_t now_ns, struct weir_actions *actions);
+
+/* ---- chief_workers.c */
+
+/* Whether this member can be lost without the job being over: a worker, while there is something to do. */
+bool weir_chief_can_lose(const struct weir_chief *chief, uint32_t m);
+/* Workers still have something to do: at the stop record, the last version of some chunks may not be made. */
+bool weir_chief_computes(const struct weir_chief *chief);
+/* It can be lost, and takes part: it does so no longer. */
+void weir_chief_lose(struct weir_chief *chief, uint32_t m, const char *why, uint64_t now_ns,
+                     struct weir_actions *actions);
+/* Whether a process with another incarnation than the member's may take its place; or why not. */
+bool weir_chief_takes_again(const struct weir_chief *chief, uint32_t m, const struct weir_hello *hello,
+                            const char **reason);
+/* A member that was admitted says Hello to a job that has begun. */
+void weir_chief_join(struct weir_chief *chief, uint32_t m, uint64_t incarnation, uint64_t now_ns,
+                     struct weir_actions *actions);
+/* A lost worker is heard of again: it takes part again. */
+void weir_chief_back(struct weir_chief *chief, uint32_t m, struct weir_actions *actions);
+uint32_t weir_chief_workers_there(const struct weir_chief *chief);
+/* Fills in the view's incarnations and hosts, by who takes part. */
+void weir_chief_place(struct weir_chief *chief);
+/* No worker has been there for so long that the job ends: why. */
+bool weir_chief_idle_too_long(const struct weir_chief *chief, uint64_t now_ns, char *text, size_t bytes);
 
 /* ---- chief_wait.c */
 

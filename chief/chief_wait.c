@@ -33,6 +33,11 @@ static bool has_not_left(const struct member *member)
     return !member->left && member->incarnation != 0;
 }
 
+static bool is_lost(const struct member *member)
+{
+    return member->left;
+}
+
 static bool is_heard(const struct member *member, uint64_t within_ns, uint64_t now_ns)
 {
     return member->up && now_ns < member->heard_ns + within_ns;
@@ -92,6 +97,11 @@ static void own(struct weir_chief *chief, uint64_t now_ns, char *text, size_t by
         snprintf(text, bytes, "%s: to leave", names);
         return;
     }
+    if (weir_chief_computes(chief) && !weir_chief_workers_there(chief)) {
+        list_members(chief, is_lost, names, sizeof names);
+        snprintf(text, bytes, "%s: to come back (no worker is there)", names);
+        return;
+    }
     for (uint32_t m = 0; m < chief->member_count; m++) {
         const struct member *member = &chief->members[m];
         const char *name = chief->config.members[m].name;
@@ -144,7 +154,8 @@ void weir_chief_say_waiting(struct weir_chief *chief, uint64_t now_ns, struct we
         own(chief, now_ns, text, sizeof text);
         chief->wait.before_ns = 0;
         weir_wait_look(&chief->wait, text, now_ns);
-        if (!members_wait(chief, now_ns))
+        bool nobody_computes = weir_chief_computes(chief) && !weir_chief_workers_there(chief);
+        if (nobody_computes || !members_wait(chief, now_ns))
             snprintf(chief->waiting, sizeof chief->waiting, "%s", chief->wait.is_long ? text : "");
     }
     if (chief->waiting[0] || chief->said_waiting)

@@ -261,6 +261,9 @@ static void perform(void *context, const struct weir_action *action)
     case WEIR_DO_PROGRESS:
         show(chief, action);
         break;
+    case WEIR_DO_SAY:
+        weir_log_warning("%s", action->text);
+        break;
     case WEIR_DO_RESULTS:
         finish(chief);
         break;
@@ -291,11 +294,13 @@ static void outgoing(void *context, struct weir_message_body *body, struct weir_
                   process->replicas, process->worker_count, process->server_count, process->layout.chunks);
 }
 
-static bool admit(void *context, const struct weir_hello *hello, uint32_t *peer, char *reason, size_t bytes)
+static bool admit(void *context, const struct weir_hello *hello, uint32_t *peer, char *reason, size_t bytes,
+                  bool *again)
 {
     const struct agent_chief *chief = context;
     const char *text;
     bool job_differs;
+    *again = false;
     if (weir_chief_admit(chief->actor.core, hello, peer, &text, &job_differs))
         return true;
     char keys[768] = "";
@@ -417,6 +422,7 @@ static void make_core(struct agent_chief *chief)
         .lease_ns = weir_process_lease_ns(process),
         .heartbeat_ns = job->heartbeat_ms * WEIR_NS_PER_MS,
         .observers = OBSERVERS,
+        .elastic = true,
     };
     config.hello.address = process->chief.address;
     chief->actor = (struct weir_actor){

@@ -15,6 +15,14 @@
 
 /* ---- gradients */
 
+static struct weir_gradient_set *find_set(struct weir_agent_compute *compute, uint64_t step)
+{
+    for (int i = 0; i < WEIR_GRADIENT_SETS; i++)
+        if (atomic_load(&compute->sets[i].step) == step)
+            return &compute->sets[i];
+    return NULL;
+}
+
 static struct weir_gradient_set *take_set(struct weir_agent_compute *compute, uint64_t step)
 {
     for (;;) {
@@ -22,10 +30,7 @@ static struct weir_gradient_set *take_set(struct weir_agent_compute *compute, ui
             struct weir_gradient_set *set = &compute->sets[i];
             if (atomic_load_explicit(&set->references, memory_order_acquire) > 0)
                 continue;
-            for (size_t n = 0; n < compute->node_count; n++)
-                if (!set->nodes[n].gradient)
-                    set->nodes[n].gradient =
-                        weir_alloc_tensor((size_t)compute->process->flat_elements * sizeof(float), "a gradient");
+            atomic_store(&set->node_count, 0);
             atomic_store(&set->step, step);
             return set;
         }
@@ -33,14 +38,32 @@ static struct weir_gradient_set *take_set(struct weir_agent_compute *compute, ui
     }
 }
 
+/* The crew's nodes, behind those of the parts before. */
+static struct weir_gradient_node *add_nodes(struct weir_agent_compute *compute, struct weir_gradient_set *set)
+{
+    const struct weir_crew *crew = compute->crew;
+    uint32_t before = atomic_load(&set->node_count);
+    assert(before + crew->node_count <= compute->process->replicas);
+    for (uint32_t n = 0, at = 0; n < crew->node_count; n++) {
+        struct weir_gradient_node *node = &set->nodes[before + n];
+        uint32_t first;
+        if (!node->gradient)
+            node->gradient = weir_alloc_tensor((size_t)compute->process->flat_elements * sizeof(float), "a gradient");
+        set->names[before + n] = crew->names[n];
+        weir_tree_range(compute->process->replicas, crew->names[n], &first, &node->replica_count);
+        node->first_replica = at;
+        at += node->replica_count;
+    }
+    atomic_store(&set->node_count, before + crew->node_count);
+    return set->nodes + before;
+}
+
 struct weir_gradient_set *weir_agent_compute_ref(struct weir_agent_compute *compute, uint64_t step)
 {
-    for (int i = 0; i < WEIR_GRADIENT_SETS; i++)
-        if (atomic_load(&compute->sets[i].step) == step) {
-            atomic_fetch_add(&compute->sets[i].references, 1);
-            return &compute->sets[i];
-        }
-    return NULL;
+    struct weir_gradient_set *set = find_set(compute, step);
+    if (set)
+        atomic_fetch_add(&set->references, 1);
+    return set;
 }
 
 void weir_agent_compute_unref(void *set)
@@ -51,24 +74,20 @@ void weir_agent_compute_unref(void *set)
 
 /* ---- a step */
 
-/* Rows of the global batch that this worker's replicas take: consecutive, from the first replica's first row on. */
-static uint32_t hosted_rows(const struct weir_agent_compute *compute, uint32_t batch, uint32_t *first)
-{
-    uint32_t last_first, last_count;
-    weir_walk_replica(&compute->walk, batch, compute->first_replica, first, &last_count);
-    weir_walk_replica(&compute->walk, batch, compute->first_replica + compute->replica_count - 1, &last_first,
-                      &last_count);
-    return last_first + last_count - *first;
-}
-
+/* On the prefetch thread. */
 static size_t rows_of_step(void *context, uint64_t step, uint64_t *index)
 {
     const struct weir_agent_compute *compute = context;
-    if (step >= compute->last_step)
-        return 0;
-    uint32_t first, count = hosted_rows(compute, weir_walk_batch(&compute->walk, step), &first);
-    weir_walk_indices(&compute->walk, step, first, count, index);
-    return count;
+    const struct weir_crew *crew = compute->crew;
+    size_t at = 0;
+    uint32_t batch = step < compute->last_step ? weir_walk_batch(&compute->walk, step) : 0;
+    for (uint32_t i = 0; batch && i < crew->count; i++) {
+        uint32_t first, count;
+        weir_walk_replica(&compute->walk, batch, crew->ids[i], &first, &count);
+        weir_walk_indices(&compute->walk, step, first, count, index + at);
+        at += count;
+    }
+    return at;
 }
 
 /* Tells lanes that more chunks are final, when a whole one more is. */
@@ -81,21 +100,29 @@ static void tell_ready(void *context, uint64_t offset)
         return;
     compute->told_chunk = chunk;
     for (uint32_t l = 0; l < compute->lane_count; l++) {
-        struct weir_event event = {.kind = WEIR_ON_READY, .step = compute->record.step, .offset = offset, .text = ""};
+        struct weir_event event = {
+            .kind = WEIR_ON_READY,
+            .step = compute->record.step,
+            .part = compute->part,
+            .offset = offset,
+            .replicas = compute->crew->ids,
+            .replica_count = compute->crew->count,
+            .text = "",
+        };
         weir_post(compute->lanes[l], &event);
     }
 }
 
 static void tell_seals(struct weir_agent_compute *compute)
 {
-    for (uint32_t i = 0; i < compute->replica_count; i++) {
-        const struct weir_sums *sums = &compute->sums[i];
+    for (uint32_t i = 0; i < compute->crew->count; i++) {
+        const struct weir_sums *sums = &compute->crew->sums[i];
         struct weir_message_body body = {.type = WEIR_SEAL};
         body.seal = (struct weir_seal){
             .generation = compute->record.generation,
             .step = compute->record.step,
             .round = compute->record.round,
-            .replica = compute->first_replica + i,
+            .replica = compute->crew->ids[i],
             .samples = sums->samples,
             .loss = sums->loss,
         };
@@ -105,48 +132,32 @@ static void tell_seals(struct weir_agent_compute *compute)
     }
 }
 
-/* Which of the hosted replicas the nodes are made of. */
-static void set_ranges(const struct weir_agent_compute *compute, struct weir_gradient_node *nodes)
-{
-    for (size_t n = 0; n < compute->node_count; n++) {
-        uint32_t first, count;
-        weir_tree_range(compute->process->replicas, compute->tree_nodes[n], &first, &count);
-        nodes[n].first_replica = first - compute->first_replica;
-        nodes[n].replica_count = count;
-    }
-}
-
 static void train(struct weir_agent_compute *compute)
 {
     const struct weir_record *record = &compute->record;
-    struct weir_gradient_set *set = take_set(compute, record->step);
-    uint32_t batch = weir_walk_batch(&compute->walk, record->step), first;
-    hosted_rows(compute, batch, &first);
-    for (uint32_t i = 0; i < compute->replica_count; i++) {
-        uint32_t row, count;
-        weir_walk_replica(&compute->walk, batch, compute->first_replica + i, &row, &count);
-        compute->rows[i] = (struct weir_replica_rows){row - first, count};
-        compute->ids[i] = compute->first_replica + i;
-        compute->row0[i] = row;
-    }
-    set_ranges(compute, set->nodes);
+    struct weir_crew *crew = compute->crew;
+    struct weir_gradient_set *set = compute->part ? find_set(compute, record->step) : NULL;
+    if (!set)
+        set = take_set(compute, record->step);
+    uint32_t batch = weir_walk_batch(&compute->walk, record->step);
+    weir_crew_rows(crew, compute, batch);
     struct weir_step_input input = {
         .step = record->step,
         .seed = compute->process->job.seed,
         .weights = compute->weights[record->step & 1],
-        .replicas = compute->rows,
-        .replica_ids = compute->ids,
-        .replica_row0 = compute->row0,
-        .replica_count = compute->replica_count,
+        .replicas = crew->rows,
+        .replica_ids = crew->ids,
+        .replica_row0 = crew->row0,
+        .replica_count = crew->count,
         .loss_scale = 1.0f / (float)batch,
-        .nodes = set->nodes,
-        .node_count = (uint32_t)compute->node_count,
+        .nodes = add_nodes(compute, set),
+        .node_count = crew->node_count,
         .ready = tell_ready,
         .ready_context = compute,
     };
-    weir_prefetch_take(compute->prefetch, record->step, &input.x, &input.y);
+    weir_prefetch_take(crew->prefetch, record->step, &input.x, &input.y);
     compute->told_chunk = UINT32_MAX;
-    weir_team_step(compute->team, &input, compute->sums);
+    weir_team_step(crew->team, &input, crew->sums);
     tell_ready(compute, 0);
 }
 
@@ -163,15 +174,16 @@ static void add_sums(struct weir_sums *to, const struct weir_sums *from)
 static void evaluate_replica(void *context, struct weir_compute *thread_compute, uint32_t thread, uint32_t replica)
 {
     const struct weir_agent_compute *compute = context;
-    struct weir_sums *sums = &compute->sums[replica];
-    uint64_t *index = compute->index + (size_t)thread * compute->piece_rows;
-    float *x = compute->x + thread * compute->x_floats, *y = compute->y + thread * compute->y_floats;
+    const struct weir_crew *crew = compute->crew;
+    struct weir_sums *sums = &crew->sums[replica];
+    uint64_t *index = crew->index + (size_t)thread * compute->piece_rows;
+    float *x = crew->x + thread * crew->x_floats, *y = crew->y + thread * crew->y_floats;
     uint64_t samples = weir_dataset_samples(compute->validation);
     uint32_t rows = weir_process_validation_rows(compute->process);
     uint64_t begin = (uint64_t)compute->record.round * rows; /* a round beyond the data has no samples */
     uint64_t left = begin < samples ? samples - begin : 0;
     uint32_t present = left < rows ? (uint32_t)left : rows, first, count;
-    weir_walk_replica(&compute->walk, present, compute->first_replica + replica, &first, &count);
+    weir_walk_replica(&compute->walk, present, crew->ids[replica], &first, &count);
     memset(sums, 0, sizeof *sums);
     for (uint32_t done = 0; done < count;) {
         uint32_t n = count - done < compute->piece_rows ? count - done : compute->piece_rows;
@@ -185,45 +197,78 @@ static void evaluate_replica(void *context, struct weir_compute *thread_compute,
     }
 }
 
-static void carry_out(struct weir_agent_compute *compute)
+static bool prepare_crew(struct weir_agent_compute *compute, const uint32_t *replicas, uint32_t count,
+                         struct weir_error *err)
 {
-    if (compute->record.order == WEIR_ORDER_TRAIN) {
+    if (!weir_crew_is_of(compute->crew, replicas, count)) {
+        weir_crew_free(compute->crew);
+        compute->crew = weir_crew_new(compute, replicas, count, err);
+    }
+    return compute->crew != NULL;
+}
+
+static bool prepare_step(struct weir_agent_compute *compute, struct weir_error *err)
+{
+    struct weir_crew *crew = compute->crew;
+    if (compute->record.order != WEIR_ORDER_TRAIN || crew->prefetch)
+        return true;
+    crew->prefetch = weir_prefetch_start(compute->train, rows_of_step, compute, compute->record.step,
+                                         (size_t)compute->piece_rows * crew->count, compute->process->job.prefetch);
+    return crew->prefetch || weir_error_set(err, "the prefetch thread could not be started: %s", strerror(errno));
+}
+
+/* False: that step is finished, and its weights are no longer there. */
+static bool begin(struct weir_agent_compute *compute)
+{
+    uint64_t version = compute->record.step;
+    pthread_mutex_lock(&compute->lock);
+    bool there = compute->newest_stored < version + 2;
+    compute->busy = there;
+    compute->busy_with = version;
+    pthread_mutex_unlock(&compute->lock);
+    return there;
+}
+
+static void end(struct weir_agent_compute *compute)
+{
+    pthread_mutex_lock(&compute->lock);
+    compute->busy = false;
+    pthread_cond_broadcast(&compute->changed);
+    pthread_mutex_unlock(&compute->lock);
+}
+
+void weir_agent_compute_store(struct weir_agent_compute *compute, uint64_t version)
+{
+    pthread_mutex_lock(&compute->lock);
+    if (version > compute->newest_stored)
+        compute->newest_stored = version;
+    while (compute->busy && compute->busy_with + 2 <= version)
+        pthread_cond_wait(&compute->changed, &compute->lock);
+    pthread_mutex_unlock(&compute->lock);
+}
+
+static bool carry_out(struct weir_agent_compute *compute, struct weir_error *err)
+{
+    bool there = begin(compute);
+    if (there &&
+        (!prepare_crew(compute, compute->replicas, compute->replica_count, err) || !prepare_step(compute, err)))
+        return false;
+    if (there && compute->record.order == WEIR_ORDER_TRAIN) {
         train(compute);
         atomic_fetch_add(&compute->process->replicas_computed, compute->replica_count);
-    } else {
-        weir_team_each(compute->team, evaluate_replica, compute);
+    } else if (there) {
+        weir_team_each(compute->crew->team, evaluate_replica, compute);
     }
+    end(compute);
     struct weir_event event = {
         .kind = WEIR_ON_COMPUTED, .step = compute->record.step, .round = compute->record.round, .text = ""};
     weir_post(compute->worker, &event); /* before the Seals, which the next record may follow at once */
-    tell_seals(compute);
+    if (there)
+        tell_seals(compute);
+    return true;
 }
 
 /* ---- the thread */
-
-static size_t product(const size_t *shape, size_t dims)
-{
-    size_t n = 1;
-    for (size_t i = 0; i < dims; i++)
-        n *= shape[i];
-    return n;
-}
-
-static void take_scratch(struct weir_agent_compute *compute)
-{
-    size_t shape[4], replicas = compute->replica_count, rows = compute->piece_rows;
-    compute->rows = weir_alloc(replicas, sizeof *compute->rows, "a worker");
-    compute->ids = weir_alloc(replicas, sizeof *compute->ids, "a worker");
-    compute->row0 = weir_alloc(replicas, sizeof *compute->row0, "a worker");
-    compute->sums = weir_alloc(replicas, sizeof *compute->sums, "a worker");
-    if (!compute->validation)
-        return;
-    compute->index = weir_alloc(compute->threads * rows, sizeof *compute->index, "a worker");
-    compute->x_floats = rows * product(shape, weir_dataset_x_shape(compute->validation, shape));
-    compute->y_floats = rows * product(shape, weir_dataset_y_shape(compute->validation, shape));
-    compute->x = weir_alloc_tensor(compute->threads * compute->x_floats * sizeof(float), "validation samples");
-    compute->y = weir_alloc_tensor(compute->threads * compute->y_floats * sizeof(float), "validation labels");
-}
 
 static void take_weights(struct weir_agent_compute *compute)
 {
@@ -231,24 +276,6 @@ static void take_weights(struct weir_agent_compute *compute)
     size_t bytes = (size_t)process->flat_elements * sizeof(float);
     for (int i = 0; i < 2; i++)
         compute->weights[i] = process->local ? process->weights : weir_alloc_tensor(bytes, "the weights");
-}
-
-static bool make_team(struct weir_agent_compute *compute, struct weir_error *err)
-{
-    struct weir_gradient_node nodes[WEIR_TREE_COVER_MAX] = {0};
-    set_ranges(compute, nodes);
-    struct weir_team_config config = {
-        .model = compute->process->model,
-        .job = &compute->process->job,
-        .nodes = nodes,
-        .node_count = (uint32_t)compute->node_count,
-        .replica_count = compute->replica_count,
-        .replica_rows = compute->piece_rows,
-        .threads = compute->threads,
-        .held_bytes = weir_process_model_bytes(compute->process),
-    };
-    compute->team = weir_team_new(&config, err);
-    return compute->team != NULL;
 }
 
 /* What takes long with a large model or batch: heartbeats go on meanwhile. */
@@ -259,14 +286,7 @@ static bool prepare(struct weir_agent_compute *compute, struct weir_error *err)
     compute->has_weights = true;
     pthread_cond_broadcast(&compute->changed);
     pthread_mutex_unlock(&compute->lock);
-    take_scratch(compute);
-    if (!make_team(compute, err))
-        return false;
-    compute->prefetch = weir_prefetch_start(compute->train, rows_of_step, compute, 0, compute->max_rows,
-                                            compute->process->job.prefetch);
-    if (!compute->prefetch)
-        return weir_error_set(err, "the prefetch thread could not be started: %s", strerror(errno));
-    return true;
+    return compute->replica_count == 0 || prepare_crew(compute, compute->replicas, compute->replica_count, err);
 }
 
 static void *run(void *argument)
@@ -286,7 +306,11 @@ static void *run(void *argument)
             break;
         compute->asked = false;
         pthread_mutex_unlock(&compute->lock);
-        carry_out(compute);
+        if (!carry_out(compute, &err)) {
+            end(compute); /* who waits to store goes on */
+            weir_agent_node_fail(compute->node, err.text);
+            return NULL;
+        }
         pthread_mutex_lock(&compute->lock);
     }
     pthread_mutex_unlock(&compute->lock);
@@ -295,27 +319,27 @@ static void *run(void *argument)
 
 /* ---- life */
 
-bool weir_agent_compute_start(struct weir_agent_compute *compute, uint32_t position, uint64_t train_samples,
-                              uint64_t steps, struct weir_error *err)
+bool weir_agent_compute_start(struct weir_agent_compute *compute, uint32_t position, const uint32_t *hosts,
+                              uint64_t train_samples, uint64_t steps, struct weir_error *err)
 {
     struct weir_process *process = compute->process;
-    weir_layout_hosted(position, process->replicas, process->worker_count, &compute->first_replica,
-                       &compute->replica_count);
     pthread_mutex_init(&compute->lock, NULL);
     pthread_cond_init(&compute->changed, NULL);
-    if (compute->replica_count == 0)
-        return true; /* stands by */
-    compute->node_count =
-        weir_tree_cover(process->replicas, compute->first_replica, compute->replica_count, compute->tree_nodes);
+    compute->position = position;
+    compute->replicas = weir_alloc(process->replicas, sizeof *compute->replicas, "a worker");
+    for (uint32_t r = 0; r < process->replicas; r++)
+        if (hosts[r] == position)
+            compute->replicas[compute->replica_count++] = r;
     compute->walk = weir_process_walk(process, train_samples);
     compute->last_step = steps;
     uint32_t batch = weir_walk_batch(&compute->walk, 0); /* the largest: fit.batch_size may be more than there are */
     compute->piece_rows = (batch + process->replicas - 1) / process->replicas;
-    compute->max_rows = compute->piece_rows * compute->replica_count;
-    for (int i = 0; i < WEIR_GRADIENT_SETS; i++)
-        atomic_store(&compute->sets[i].step, UINT64_MAX);
-    compute->threads =
-        weir_team_threads(compute->replica_count, weir_process_cpus(), weir_process_workers_here(process, position));
+    for (int i = 0; i < WEIR_GRADIENT_SETS; i++) {
+        struct weir_gradient_set *set = &compute->sets[i];
+        atomic_store(&set->step, UINT64_MAX);
+        set->names = weir_alloc(process->replicas, sizeof *set->names, "a worker");
+        set->nodes = weir_alloc(process->replicas, sizeof *set->nodes, "a worker");
+    }
     int code = pthread_create(&compute->thread, NULL, run, compute);
     if (code != 0)
         return weir_error_set(err, "the compute thread could not be started: %s", strerror(code));
@@ -331,11 +355,14 @@ void weir_agent_compute_wait(struct weir_agent_compute *compute)
     pthread_mutex_unlock(&compute->lock);
 }
 
-void weir_agent_compute_ask(struct weir_agent_compute *compute, const struct weir_record *record)
+void weir_agent_compute_ask(struct weir_agent_compute *compute, const struct weir_action *action)
 {
     pthread_mutex_lock(&compute->lock);
     assert(!compute->asked);
-    compute->record = *record;
+    compute->record = action->body.record;
+    compute->part = action->part;
+    compute->replica_count = (uint32_t)action->replica_count;
+    memcpy(compute->replicas, action->replicas, action->replica_count * sizeof *compute->replicas);
     compute->asked = true;
     pthread_cond_broadcast(&compute->changed);
     pthread_mutex_unlock(&compute->lock);
@@ -355,24 +382,20 @@ void weir_agent_compute_join(struct weir_agent_compute *compute)
 {
     if (compute->started)
         pthread_join(compute->thread, NULL);
-    weir_prefetch_stop(compute->prefetch);
 }
 
 void weir_agent_compute_free(struct weir_agent_compute *compute)
 {
-    weir_team_free(compute->team);
-    for (int i = 0; i < WEIR_GRADIENT_SETS; i++)
-        for (size_t n = 0; n < compute->node_count; n++)
+    weir_crew_free(compute->crew); /* before the data sets, which its prefetch thread reads */
+    for (int i = 0; i < WEIR_GRADIENT_SETS; i++) {
+        for (size_t n = 0; compute->sets[i].nodes && n < compute->process->replicas; n++)
             free(compute->sets[i].nodes[n].gradient);
+        free(compute->sets[i].nodes);
+        free(compute->sets[i].names);
+    }
     for (int i = 0; i < 2 && !compute->process->local; i++)
         free(compute->weights[i]);
-    free(compute->rows);
-    free(compute->ids);
-    free(compute->row0);
-    free(compute->sums);
-    free(compute->index);
-    free(compute->x);
-    free(compute->y);
+    free(compute->replicas);
     weir_dataset_close(compute->train);
     if (compute->validation)
         weir_dataset_close(compute->validation);

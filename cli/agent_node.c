@@ -58,12 +58,34 @@ static void say_waiting(struct weir_agent_node *node, const char *text)
     weir_log_info("waiting for %s", text);
 }
 
+/* It came over the network: what the cores count on is looked at here. */
+static bool view_fits(const struct weir_process *process, const struct weir_view *view)
+{
+    if (view->replicas != process->replicas || view->lanes != process->lanes)
+        return false;
+    for (uint32_t r = 0; r < view->replicas; r++)
+        if (view->hosts[r] >= process->worker_count && view->hosts[r] != WEIR_NO_HOST)
+            return false;
+    return true;
+}
+
+static void take_view(struct weir_agent_node *node, const struct weir_view *view)
+{
+    if (!view_fits(node->process, view))
+        weir_agent_node_fail(node, "the chief's view is of another job: its replicas, lanes or workers are others");
+    else if (node->has_view)
+        node->view(node->owner, view);
+    else
+        node->lanes(node->owner, view);
+    node->has_view = true;
+}
+
 static void perform(void *context, const struct weir_action *action)
 {
     struct weir_agent_node *node = context;
     switch (action->kind) {
     case WEIR_DO_LANES:
-        node->lanes(node->owner, &action->body.view);
+        take_view(node, &action->body.view);
         break;
     case WEIR_DO_PROGRESS:
         say_waiting(node, action->text);

@@ -9,8 +9,10 @@
 struct weir_agent_node {
     struct weir_process *process;
     void *owner;
-    void (*lanes)(void *owner, const struct weir_view *view); /* the view came: start */
-    uint64_t (*step)(void *owner);                            /* where the owner is, for the heartbeat */
+    void (*lanes)(void *owner, const struct weir_view *view); /* the first view came: start */
+    void (*view)(void *owner, const struct weir_view *view);  /* a newer one */
+    bool has_view;
+    uint64_t (*step)(void *owner); /* where the owner is, for the heartbeat */
     struct weir_arena arena;
     struct weir_actor actor;
     struct weir_thread *thread;

@@ -152,11 +152,12 @@ static void outgoing_lane(void *context, struct weir_message_body *body, struct 
     attachment->release_context = version;
 }
 
-static bool admit_lane(void *context, const struct weir_hello *hello, uint32_t *peer, char *reason, size_t bytes)
+static bool admit_lane(void *context, const struct weir_hello *hello, uint32_t *peer, char *reason, size_t bytes,
+                       bool *again)
 {
     const struct ps_lane *lane = context;
     const char *text;
-    if (weir_ps_lane_admit(lane->actor.core, hello, peer, &text))
+    if (weir_ps_lane_admit(lane->actor.core, hello, peer, &text, again))
         return true;
     snprintf(reason, bytes, "%s: %s", lane->ps->process->servers[lane->ps->position].name, text);
     return false;
@@ -313,6 +314,7 @@ static struct weir_ps_lane *make_core(struct ps_lane *lane, const struct weir_vi
         .recorder_name = process->servers[0].name,
         .chief_name = process->chief.name,
         .worker_names = process->worker_names,
+        .hosts = view->hosts,
         .start_timeout_ns = process->job.start_timeout_s * WEIR_NS_PER_S,
         .patience_ns = weir_process_lease_ns(process),
         .worker_incarnations = weir_agent_incarnations(view, WEIR_NODE_WORKER, process->worker_count, &lane->arena),
@@ -329,7 +331,8 @@ static void make_recorder(struct agent_ps *ps, const struct weir_view *view, con
     struct weir_recorder_config config = {
         .generation = view->generation,
         .replicas = ps->process->replicas,
-        .workers = ps->process->worker_count,
+        .hosts = view->hosts,
+        .chief_name = ps->process->chief.name,
         .servers = ps->process->server_count,
         .worker_names = ps->process->worker_names,
         .server_names = ps->process->server_names,
@@ -347,6 +350,19 @@ static void make_recorder(struct agent_ps *ps, const struct weir_view *view, con
         .lanes = ps->process->lanes,
     };
     weir_thread_add(ps->node.lane_threads[0], &ps->recorder);
+}
+
+static void tell_view(void *owner, const struct weir_view *view)
+{
+    struct agent_ps *ps = owner;
+    struct weir_message_body body = {.type = WEIR_VIEW, .view = *view};
+    struct weir_event event = {.kind = WEIR_ON_VIEW, .body = &body, .text = ""};
+    if (ps->node.started < ps->process->lanes)
+        return; /* it could not be started, and is about to end */
+    for (uint32_t l = 0; l < ps->process->lanes; l++)
+        weir_post(&ps->lanes[l].actor, &event);
+    if (ps->position == 0)
+        weir_post(&ps->recorder, &event);
 }
 
 static void start_lanes(void *owner, const struct weir_view *view)
@@ -449,6 +465,7 @@ struct weir_agent *weir_agent_ps_new(struct weir_process *process, uint32_t posi
     ps->agent = (struct weir_agent){process, ps, start, fail, stop, join, free_all};
     ps->node.owner = ps;
     ps->node.lanes = start_lanes;
+    ps->node.view = tell_view;
     ps->node.step = at_step;
     const struct weir_member *self = &process->servers[position];
     struct weir_hello hello = weir_process_hello(process, WEIR_NODE_PS, self->index);

@@ -41,6 +41,7 @@ static void store(struct worker_lane *lane, const struct weir_action *action)
 {
     struct weir_agent_compute *compute = &lane->worker->compute;
     struct weir_payload *payload = weir_payload_of(action->payload);
+    weir_agent_compute_store(compute, action->step);
     float *to = compute->weights[action->step & 1] + weir_layout_first(&lane->worker->process->layout, action->chunk);
     weir_payload_read(payload, to, weir_process_large(lane->worker->process->flat_elements));
     weir_payload_free(payload);
@@ -52,11 +53,12 @@ static void perform_lane(void *context, const struct weir_action *action)
     store(context, action);
 }
 
-/* Which of the worker's nodes a contribution is of. */
-static size_t node_number(const struct weir_agent_compute *compute, const struct weir_contribution *contribution)
+/* Which of the step's nodes a contribution is of. */
+static size_t node_number(struct weir_gradient_set *set, const struct weir_contribution *contribution)
 {
-    for (size_t n = 0; n < compute->node_count; n++)
-        if (compute->tree_nodes[n].level == contribution->level && compute->tree_nodes[n].index == contribution->index)
+    size_t count = atomic_load(&set->node_count);
+    for (size_t n = 0; n < count; n++)
+        if (set->names[n].level == contribution->level && set->names[n].index == contribution->index)
             return n;
     assert(!"a contribution of a node that this worker does not compute");
     return 0;
@@ -72,7 +74,7 @@ static void outgoing_lane(void *context, struct weir_message_body *body, struct 
     const struct weir_layout *layout = &lane->worker->process->layout;
     struct weir_gradient_set *set = weir_agent_compute_ref(compute, contribution->step);
     assert(set); /* kept until every chunk is at the next version */
-    const struct weir_gradient_node *node = &set->nodes[node_number(compute, contribution)];
+    const struct weir_gradient_node *node = &set->nodes[node_number(set, contribution)];
     contribution->empty = node->empty;
     if (node->empty) {
         weir_agent_compute_unref(set);
@@ -136,7 +138,7 @@ static void perform_step(void *context, const struct weir_action *action)
     struct agent_worker *worker = context;
     assert(action->kind == WEIR_DO_COMPUTE);
     atomic_store(&worker->at_step, action->step);
-    weir_agent_compute_ask(&worker->compute, &action->body.record);
+    weir_agent_compute_ask(&worker->compute, action);
 }
 
 static void step_worker(void *core, const struct weir_event *event, struct weir_actions *actions)
@@ -168,8 +170,8 @@ static void make_exchange(struct worker_lane *lane, const struct weir_view *view
         .numerics = process->numerics,
         .self = worker->position,
         .lane = lane->lane,
-        .workers = process->worker_count,
         .replicas = process->replicas,
+        .hosts = view->hosts,
         .layout = process->layout,
         .credit = weir_process_credit(process),
         .server_names = process->server_names,
@@ -184,11 +186,13 @@ static void make_exchange(struct worker_lane *lane, const struct weir_view *view
     weir_thread_add(worker->node.lane_threads[lane->lane], &lane->actor);
 }
 
-static void make_step_core(struct agent_worker *worker)
+static void make_step_core(struct agent_worker *worker, const struct weir_view *view)
 {
     struct weir_worker_config config = {
+        .self = worker->position,
         .lanes = worker->process->lanes,
-        .stands_by = worker->compute.replica_count == 0,
+        .replicas = worker->process->replicas,
+        .hosts = view->hosts,
         .layout = worker->process->layout,
         .server_names = worker->process->server_names,
     };
@@ -206,6 +210,20 @@ static void make_step_core(struct agent_worker *worker)
     weir_thread_add(worker->node.lane_threads[0], &worker->step_actor);
 }
 
+static void say_replicas(const struct agent_worker *worker, const struct weir_view *view)
+{
+    const struct weir_process *process = worker->process;
+    uint32_t count = weir_layout_hosted(view->hosts, process->replicas, worker->position);
+    if (count == 0) {
+        weir_log_info("stands by: there are more workers than the %u replicas of the job", process->replicas);
+        return;
+    }
+    uint32_t threads =
+        weir_team_threads(count, weir_process_cpus(), weir_process_workers_here(process, worker->position));
+    weir_log_info("computes %u of %u replicas on %u thread%s", count, process->replicas, threads,
+                  threads > 1 ? "s" : "");
+}
+
 static void start_lanes(void *owner, const struct weir_view *view)
 {
     struct agent_worker *worker = owner;
@@ -217,22 +235,29 @@ static void start_lanes(void *owner, const struct weir_view *view)
     worker->compute.lane_count = process->lanes;
     for (uint32_t l = 0; l < process->lanes; l++)
         worker->compute.lanes[l] = &worker->lanes[l].actor;
-    if (!weir_agent_compute_start(&worker->compute, worker->position, view->train_samples,
+    if (!weir_agent_compute_start(&worker->compute, worker->position, view->hosts, view->train_samples,
                                   weir_schedule_steps(&schedule), &err)) {
         weir_agent_node_fail(&worker->node, err.text);
         return;
     }
     for (uint32_t l = 0; l < process->lanes; l++)
         make_exchange(&worker->lanes[l], view);
-    make_step_core(worker);
-    if (!weir_agent_node_start_lanes(&worker->node))
-        return;
-    if (worker->compute.replica_count == 0)
-        weir_log_info("stands by: there are more workers than the %u replicas of the job", process->replicas);
-    else
-        weir_log_info("computes %u replica%s on %u thread%s, from number %u of %u on", worker->compute.replica_count,
-                      worker->compute.replica_count > 1 ? "s" : "", worker->compute.threads,
-                      worker->compute.threads > 1 ? "s" : "", worker->compute.first_replica, process->replicas);
+    make_step_core(worker, view);
+    if (weir_agent_node_start_lanes(&worker->node))
+        say_replicas(worker, view);
+}
+
+static void tell_view(void *owner, const struct weir_view *view)
+{
+    struct agent_worker *worker = owner;
+    struct weir_message_body body = {.type = WEIR_VIEW, .view = *view};
+    struct weir_event event = {.kind = WEIR_ON_VIEW, .body = &body, .text = ""};
+    if (worker->node.started < worker->process->lanes)
+        return; /* it could not be started, and is about to end */
+    for (uint32_t l = 0; l < worker->process->lanes; l++)
+        weir_post(&worker->lanes[l].actor, &event);
+    weir_post(&worker->step_actor, &event);
+    say_replicas(worker, view);
 }
 
 /* ---- the agent */
@@ -344,6 +369,7 @@ struct weir_agent *weir_agent_worker_new(struct weir_process *process, uint32_t 
     worker->agent = (struct weir_agent){process, worker, start, fail, stop, join, free_all};
     worker->node.owner = worker;
     worker->node.lanes = start_lanes;
+    worker->node.view = tell_view;
     worker->node.step = at_step;
     const struct weir_member *self = &process->workers[position];
     struct weir_hello hello = weir_process_hello(process, WEIR_NODE_WORKER, self->index);

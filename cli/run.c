@@ -21,6 +21,7 @@
 #define GRACE_MS 2000
 #define GRACE_MOST_MS 30000
 #define STOP_MS 10000
+#define WORKER_RESTARTS 5 /* the chief gives up one that was started again more often within some minutes */
 
 struct local_role {
     enum weir_role role;
@@ -128,6 +129,7 @@ static void fill_role(struct local_cluster *cluster, size_t i, const struct weir
         .arguments = (const char *const *)(is_chief ? cluster->chief_arguments : cluster->arguments),
         .environment = role->environment,
         .leads = is_chief,
+        .restarts = is_chief || is_ps ? 0 : WORKER_RESTARTS,
     };
 }
 
@@ -217,9 +219,9 @@ static void blame(const struct local_cluster *cluster, size_t cause, size_t fail
 
 static int verdict(const struct local_cluster *cluster, unsigned interrupted)
 {
-    bool all_done = true;
+    bool all_done = true; /* workers may go: what counts is that the chief has the result */
     for (size_t i = 0; i < cluster->count; i++)
-        all_done = all_done && !failed(&cluster->ends[i]);
+        all_done = all_done && (!failed(&cluster->ends[i]) || cluster->roles[i].role == WEIR_WORKER);
     if (all_done && result_lost)
         weir_log_error("the result could not be written to standard output: %s", strerror(result_lost));
     if (all_done)

@@ -31,6 +31,10 @@ struct weir_ps_lane *weir_ps_lane_init(struct weir_arena *arena, const struct we
         lane->streams[p].pending = weir_arena_take(arena, lane->chunk_count, 1);
         lane->streams[p].ring = weir_arena_take(arena, lane->chunk_count, sizeof(uint32_t));
     }
+    lane->hosts = weir_arena_take(arena, config->replicas, sizeof(uint32_t));
+    memcpy(lane->hosts, config->hosts, config->replicas * sizeof(uint32_t));
+    lane->worker_incarnations = weir_arena_take(arena, config->workers, sizeof(uint64_t));
+    memcpy(lane->worker_incarnations, config->worker_incarnations, config->workers * sizeof(uint64_t));
     weir_ps_record_init(lane, arena);
     return lane;
 }
@@ -44,10 +48,11 @@ static bool same_incarnation(uint64_t known, uint64_t said, const char **reason)
 }
 
 bool weir_ps_lane_admit(const struct weir_ps_lane *lane, const struct weir_hello *hello, uint32_t *peer,
-                        const char **reason)
+                        const char **reason, bool *again)
 {
     const struct weir_ps_lane_config *config = &lane->config;
     uint32_t servers = config->layout.servers;
+    *again = false;
     *reason = "an index beyond the cluster's nodes of that role";
     if (hello->generation != config->generation) {
         *reason = "another generation of the job";
@@ -60,8 +65,10 @@ bool weir_ps_lane_admit(const struct weir_ps_lane *lane, const struct weir_hello
     switch (hello->role) {
     case WEIR_NODE_WORKER:
         *peer = hello->index;
-        return hello->index < config->workers &&
-               same_incarnation(config->worker_incarnations[hello->index], hello->incarnation, reason);
+        if (hello->index >= config->workers)
+            return false;
+        *again = true; /* this lane's view may be older than the worker's, or a newer one takes it in again */
+        return same_incarnation(lane->worker_incarnations[hello->index], hello->incarnation, reason);
     case WEIR_NODE_PS: /* of two streams between two servers, who knows which is whose: only one side opens them */
         *reason = "a server that opens a stream to another one than the record's holder";
         if (!holds_record(lane))
@@ -144,21 +151,6 @@ static void count_partly_received(struct weir_ps_lane *lane, bool was_partly, co
         lane->partial_peak = lane->partly_received;
 }
 
-/* Whether the view has that worker host these replicas: `first` is any number that a peer may send. */
-static bool hosts(const struct weir_ps_lane *lane, uint32_t worker, uint32_t first, uint32_t count)
-{
-    uint32_t from, hosted;
-    weir_layout_hosted(worker, lane->config.replicas, lane->config.workers, &from, &hosted);
-    return first >= from && count <= hosted && first - from <= hosted - count;
-}
-
-static bool hosts_node(const struct weir_ps_lane *lane, uint32_t worker, const struct weir_contribution *contribution)
-{
-    uint32_t first, count;
-    struct weir_tree_node node = {contribution->level, contribution->index};
-    return weir_tree_range(lane->config.replicas, node, &first, &count) && hosts(lane, worker, first, count);
-}
-
 static void on_contribution(struct weir_ps_lane *lane, const struct weir_event *event, struct weir_actions *actions)
 {
     const struct weir_contribution *contribution = &event->body->contribution;
@@ -173,11 +165,6 @@ static void on_contribution(struct weir_ps_lane *lane, const struct weir_event *
                chunk ? "a contribution from a node that is no worker"
                      : "a contribution to a chunk that this lane does not hold",
                actions);
-        return;
-    }
-    if (!hosts_node(lane, event->peer, contribution)) {
-        weir_actions_release(actions, event->payload);
-        reject(lane, event->peer, "a contribution of replicas that this worker does not host", actions);
         return;
     }
     bool was_partly = !weir_chunk_covered(chunk) && chunk->tree.covered > 0;
@@ -237,10 +224,10 @@ static void tell_recorder(enum weir_event_kind kind, const struct weir_event *ev
 
 static void on_seal(struct weir_ps_lane *lane, const struct weir_event *event, struct weir_actions *actions)
 {
-    if (hosts(lane, event->peer, event->body->seal.replica, 1))
+    if (event->body->seal.replica < lane->config.replicas)
         tell_recorder(WEIR_ON_SEAL, event, actions);
     else
-        reject(lane, event->peer, "a seal of a replica that this worker does not host", actions);
+        reject(lane, event->peer, "a seal of a replica that the job does not have", actions);
 }
 
 static void on_partial(struct weir_ps_lane *lane, const struct weir_event *event, struct weir_actions *actions)
@@ -334,6 +321,26 @@ static void start_recorder_link(struct weir_ps_lane *lane, uint64_t now_ns, stru
     weir_link_start(&lane->recorder, &recorder, now_ns, &lane->link_counts, actions);
 }
 
+/* Streams of workers that the view no longer names are closed; those that it names say Hello. Contributions and Seals
+ * are taken from any of them: what counts is their names. */
+static void on_view(struct weir_ps_lane *lane, const struct weir_view *view, struct weir_actions *actions)
+{
+    uint32_t w = 0; /* the view has all workers of the cluster, in their order */
+    lane->config.view = view->number;
+    memcpy(lane->hosts, view->hosts, lane->config.replicas * sizeof(uint32_t));
+    for (size_t n = 0; n < view->node_count && w < lane->config.workers; n++) {
+        if (view->nodes[n].role != WEIR_NODE_WORKER)
+            continue;
+        if (lane->worker_incarnations[w] != view->nodes[n].incarnation && lane->streams[w].up) {
+            struct weir_action *action = weir_actions_add(actions, WEIR_DO_CLOSE);
+            action->peer = w;
+            action->text = "the view no longer names this process";
+            weir_ps_stream_down(lane, w);
+        }
+        lane->worker_incarnations[w++] = view->nodes[n].incarnation;
+    }
+}
+
 void weir_ps_lane_step(struct weir_ps_lane *lane, const struct weir_event *event, struct weir_actions *actions)
 {
     assert(event->peer < lane->peers);
@@ -368,6 +375,9 @@ void weir_ps_lane_step(struct weir_ps_lane *lane, const struct weir_event *event
         break;
     case WEIR_ON_SUMMED:
         on_summed(lane, event, actions);
+        break;
+    case WEIR_ON_VIEW:
+        on_view(lane, &event->body->view, actions);
         break;
     case WEIR_ON_TIME:
         on_time(lane, event->now_ns, actions);

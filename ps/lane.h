@@ -37,7 +37,8 @@ struct weir_ps_lane_config {
     const char *chief_name;
     const char *const *worker_names;        /* by worker */
     uint64_t start_timeout_ns, patience_ns; /* how long the recorder may be out of reach: at first, and later */
-    const uint64_t *worker_incarnations;    /* by worker: of the view. Another one's Hello is refused */
+    const uint32_t *hosts;                  /* by replica: the worker that computes it, for the first view */
+    const uint64_t *worker_incarnations;    /* by worker: of the first view, 0: not there */
     const uint64_t *server_incarnations;    /* by server */
     uint64_t chief_incarnation;
 };
@@ -50,13 +51,14 @@ size_t weir_ps_lane_actions_max(const struct weir_ps_lane_config *config);
 
 struct weir_ps_lane *weir_ps_lane_init(struct weir_arena *arena, const struct weir_ps_lane_config *config);
 
-/* Which slot a Hello on a new stream belongs to; false, and why it is refused. Observers get any free slot. */
+/* Which slot a Hello on a new stream belongs to; false, and why it is refused. Observers get any free slot. *again: it
+ * may be taken later, when a newer view names it. */
 bool weir_ps_lane_admit(const struct weir_ps_lane *lane, const struct weir_hello *hello, uint32_t *peer,
-                        const char **reason);
+                        const char **reason, bool *again);
 
 /* Events: ON_START, ON_TIME, ON_OPENED, ON_CLOSED, ON_MESSAGE, ON_SENT, ON_RECORD, ON_PARTIAL (lane 0, from the
- * others), ON_APPLIED, ON_SUMMED. Actions: CONNECT, CLOSE, SEND, TELL (the node: ON_FAILED; the recorder: ON_SEAL,
- * ON_PARTIAL; the other lanes: ON_RECORD; lane 0: ON_PARTIAL), RELEASE, SUM, APPLY, FREE. */
+ * others), ON_APPLIED, ON_SUMMED, ON_VIEW. Actions: CONNECT, CLOSE, SEND, TELL (the node: ON_FAILED; the recorder:
+ * ON_SEAL, ON_PARTIAL; the other lanes: ON_RECORD; lane 0: ON_PARTIAL), RELEASE, SUM, APPLY, FREE. */
 void weir_ps_lane_step(struct weir_ps_lane *lane, const struct weir_event *event, struct weir_actions *actions);
 uint64_t weir_ps_lane_deadline(const struct weir_ps_lane *lane);
 /* What it waits for, of others than this server, and its step, as protocol/wait.h says; "" for nothing. */

@@ -17,7 +17,7 @@ struct fetch {
 /* What stands behind a peer's slot. */
 struct stream {
     bool up;
-    bool weights; /* gets every new version unasked: a worker that hosts replicas */
+    bool weights; /* gets every new version unasked: a worker */
     bool records; /* gets every record: everybody, from the record's holder */
     uint32_t unsent;
     bool has_record; /* the newest record that the peer has, or is being sent */
@@ -49,6 +49,8 @@ struct weir_ps_lane {
     uint32_t chunk_count, peers;
     struct weir_chunk *chunks;
     struct stream *streams;
+    uint32_t *hosts;               /* by replica: the view's */
+    uint64_t *worker_incarnations; /* by worker: the view's */
     struct kept_record train[2];   /* by step & 1: what applies that step */
     struct kept_record verdict[2]; /* by step & 1: the step's first record, with the verdict on the step before */
     struct kept_record newest;

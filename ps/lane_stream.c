@@ -74,14 +74,6 @@ static void note_lacking(struct weir_ps_lane *lane, struct stream *stream, const
     }
 }
 
-/* A worker that hosts no replica stands by: it is sent nothing. */
-static bool hosts_replicas(const struct weir_ps_lane *lane, uint32_t worker)
-{
-    uint32_t first, count;
-    weir_layout_hosted(worker, lane->config.replicas, lane->config.workers, &first, &count);
-    return count > 0;
-}
-
 void weir_ps_stream_greet(struct weir_ps_lane *lane, uint32_t peer, const struct weir_hello *hello,
                           struct weir_actions *actions)
 {
@@ -94,7 +86,7 @@ void weir_ps_stream_greet(struct weir_ps_lane *lane, uint32_t peer, const struct
     stream->record_step = hello->record_step;
     stream->record_round = hello->record_round;
     stream->records = holds_record(lane);
-    stream->weights = peer < lane->config.workers && hosts_replicas(lane, peer);
+    stream->weights = peer < lane->config.workers; /* one that stands by is not connected */
     if (we_connected) {
         stream->unsent = unsent;
         stream->records = false;
@@ -112,9 +104,11 @@ void weir_ps_stream_note(struct weir_ps_lane *lane, uint32_t local, uint8_t what
         struct stream *stream = &lane->streams[w];
         if (!stream->up || !stream->weights)
             continue;
-        if (what & PENDING_NEW) /* newer weights say that the step before was covered, and supersede older ones */
-            stream->pending[local] &= PENDING_IN_RING;
-        push_ring(lane, stream, local, what);
+        uint8_t *pending = &stream->pending[local];
+        bool lacks_old = *pending & PENDING_NEW; /* it takes the step over, perhaps, and will need both */
+        if (what & PENDING_NEW)                  /* newer weights say that the step before was covered */
+            *pending &= PENDING_IN_RING;
+        push_ring(lane, stream, local, lacks_old && what & PENDING_NEW ? what | PENDING_OLD : what);
     }
 }
 

@@ -3,16 +3,16 @@
 
 #include "ps/lane_state.h"
 
-/* Whose contribution is missing first, and how many other workers' are. */
+/* Whose contribution is missing first (WEIR_NO_HOST: no worker's yet), and how many other workers' are. */
 static uint32_t missing_worker(const struct weir_ps_lane *lane, const struct weir_tree *tree, uint32_t *others)
 {
-    uint32_t first = UINT32_MAX, last = UINT32_MAX;
+    uint32_t first = WEIR_NO_HOST, last = WEIR_NO_HOST;
     *others = 0;
     for (uint32_t r = 0; r < tree->replicas; r += tree->first[r].count ? tree->first[r].count : 1) {
         if (tree->first[r].count)
             continue;
-        uint32_t worker = weir_layout_host(r, lane->config.replicas, lane->config.workers);
-        if (first == UINT32_MAX)
+        uint32_t worker = lane->hosts[r];
+        if (first == WEIR_NO_HOST)
             first = worker;
         else if (worker != last)
             ++*others;
@@ -26,6 +26,11 @@ static void for_contribution(const struct weir_ps_lane *lane, const struct weir_
     uint32_t others;
     uint32_t worker = missing_worker(lane, &chunk->tree, &others);
     char and_others[32] = "";
+    if (worker == WEIR_NO_HOST) {
+        snprintf(text, bytes, "%s: a worker that computes step %llu (chunk %u, lane %u)", lane->config.chief_name,
+                 (unsigned long long)chunk->version, chunk->id, lane->config.lane);
+        return;
+    }
     if (others)
         snprintf(and_others, sizeof and_others, "; and %u more", others);
     snprintf(text, bytes, "%s: its contribution to step %llu (chunk %u, lane %u%s%s)",

@@ -16,6 +16,7 @@ struct weir_recorder {
     struct weir_record record;
     uint8_t state; /* enum weir_order of `record` */
     struct weir_machine_counts counts;
+    uint32_t *hosts; /* by replica: the view's */
     uint32_t sealed;
     bool *has_seal; /* by replica */
     struct seal_box *seals;
@@ -68,6 +69,8 @@ struct weir_recorder *weir_recorder_init(struct weir_arena *arena, const struct 
     assert(config->schedule.steps_per_epoch > 0 && config->schedule.epochs > 0);
     struct weir_recorder *recorder = weir_arena_take(arena, 1, sizeof *recorder);
     recorder->config = *config;
+    recorder->hosts = weir_arena_take(arena, config->replicas, sizeof(uint32_t));
+    memcpy(recorder->hosts, config->hosts, config->replicas * sizeof(uint32_t));
     recorder->has_seal = weir_arena_take(arena, config->replicas, sizeof(bool));
     recorder->seals = weir_arena_take(arena, config->replicas, sizeof(struct seal_box));
     if (gated(recorder))
@@ -272,6 +275,9 @@ void weir_recorder_step(struct weir_recorder *recorder, const struct weir_event 
         on_partial(recorder, &event->body->partial);
         advance(recorder, actions);
         break;
+    case WEIR_ON_VIEW:
+        memcpy(recorder->hosts, event->body->view.hosts, recorder->config.replicas * sizeof(uint32_t));
+        break;
     default:
         assert(!"an event that the recorder does not have");
     }
@@ -287,9 +293,12 @@ uint64_t weir_recorder_waiting(const struct weir_recorder *recorder, char *text,
     for (uint32_t r = 0; r < config->replicas; r++) {
         if (recorder->has_seal[r])
             continue;
-        uint32_t worker = weir_layout_host(r, config->replicas, config->workers);
-        const char *name = config->worker_names[worker];
-        if (record->order == WEIR_ORDER_EVALUATE)
+        uint32_t worker = recorder->hosts[r];
+        const char *name = worker == WEIR_NO_HOST ? config->chief_name : config->worker_names[worker];
+        if (worker == WEIR_NO_HOST)
+            snprintf(text, bytes, "%s: a worker that computes step %llu (replica %u)", name,
+                     (unsigned long long)record->step, r);
+        else if (record->order == WEIR_ORDER_EVALUATE)
             snprintf(text, bytes, "%s: round %u of the validation after step %llu (replica %u)", name, record->round,
                      (unsigned long long)record->step, r);
         else

@@ -17,7 +17,9 @@ struct weir_recorder;
 
 struct weir_recorder_config {
     uint64_t generation;
-    uint32_t replicas, workers, servers;
+    uint32_t replicas, servers;
+    const uint32_t *hosts; /* by replica: the worker that computes it, for the first view */
+    const char *chief_name;
     const char *const *worker_names, *const *server_names; /* "ps/1 at 127.0.0.1:2222" */
     struct weir_schedule schedule;                         /* its arrays outlive the recorder */
     uint64_t first_step;                                   /* 0, or where a resumed job goes on */
@@ -28,7 +30,7 @@ struct weir_recorder_config {
 
 struct weir_recorder *weir_recorder_init(struct weir_arena *arena, const struct weir_recorder_config *config);
 
-/* Events: ON_START (tells the first record), ON_SEAL, ON_PARTIAL. Actions: TELL ON_RECORD to all lanes. */
+/* Events: ON_START (tells the first record), ON_SEAL, ON_PARTIAL, ON_VIEW. Actions: TELL ON_RECORD to all lanes. */
 void weir_recorder_step(struct weir_recorder *recorder, const struct weir_event *event, struct weir_actions *actions);
 
 /* Whose Seal or Partial it waits for, and its step, as protocol/wait.h says; "" after the last record. */

@@ -31,11 +31,10 @@ struct weir_exchange *weir_exchange_init(struct weir_arena *arena, const struct 
         for (uint32_t i = 0; i < exchange->holders[k].count; i++)
             exchange->chunks[exchange->first[k] + i] =
                 (struct pulled_chunk){.id = weir_layout_chunk(layout, k, config->lane, i), .held = WEIR_NO_VERSION};
-    uint32_t first, count;
-    weir_layout_hosted(config->self, config->replicas, config->workers, &first, &count);
-    exchange->node_count = weir_tree_cover(config->replicas, first, count, exchange->nodes);
-    exchange->seal_room = count;
-    exchange->seals = weir_arena_take(arena, count, sizeof(struct weir_seal));
+    exchange->hosts = weir_arena_take(arena, config->replicas, sizeof(uint32_t));
+    memcpy(exchange->hosts, config->hosts, config->replicas * sizeof(uint32_t));
+    exchange->nodes = weir_arena_take(arena, config->replicas, sizeof(struct weir_tree_node));
+    exchange->seals = weir_arena_take(arena, config->replicas, sizeof(struct weir_seal));
     return exchange;
 }
 
@@ -64,7 +63,7 @@ static void push(struct weir_exchange *exchange, uint32_t server, struct weir_ac
             holder->next_node = 0;
             continue;
         }
-        if (!chunk->ready)
+        if (!chunk->ready && holder->next_node >= exchange->settled)
             break;
         struct weir_tree_node node = exchange->nodes[holder->next_node++];
         weir_actions_send(actions, server, WEIR_CONTRIBUTION)->contribution = (struct weir_contribution){
@@ -81,15 +80,10 @@ static void push(struct weir_exchange *exchange, uint32_t server, struct weir_ac
 static void push_seals(struct weir_exchange *exchange, struct weir_actions *actions)
 {
     struct holder *holder = &exchange->holders[0];
-    if (!carries_record(exchange, 0) || !weir_link_up(&holder->link) || holder->seals_sent)
+    if (!carries_record(exchange, 0) || !weir_link_up(&holder->link) || seals_answered(exchange))
         return;
-    if (exchange->seal_count < exchange->seal_room || seals_answered(exchange))
-        return;
-    for (uint32_t i = 0; i < exchange->seal_count; i++) {
-        weir_actions_send(actions, 0, WEIR_SEAL)->seal = exchange->seals[i];
-        holder->unsent++;
-    }
-    holder->seals_sent = true;
+    for (; holder->seals_sent < exchange->seal_count; holder->unsent++)
+        weir_actions_send(actions, 0, WEIR_SEAL)->seal = exchange->seals[holder->seals_sent++];
 }
 
 static void say_hello(struct weir_exchange *exchange, uint32_t server, struct weir_actions *actions)
@@ -134,19 +128,25 @@ static void on_hello(struct weir_exchange *exchange, uint32_t server, const stru
         return;
     }
     rewind_to_lowest(holder); /* all that is not covered is sent again: what was on its way may be lost */
-    holder->seals_sent = false;
+    holder->seals_sent = 0;
     push_seals(exchange, actions);
     push(exchange, server, actions);
 }
 
-static void cover(struct weir_exchange *exchange, uint32_t server, struct pulled_chunk *chunk)
+static void advance_lowest(struct weir_exchange *exchange, uint32_t server, uint32_t from)
 {
     struct holder *holder = &exchange->holders[server];
-    chunk->covered = true;
+    holder->lowest = from;
     while (holder->lowest < holder->count && chunk_at(exchange, server, holder->lowest)->covered)
         holder->lowest++;
     if (holder->next < holder->lowest)
         rewind_to_lowest(holder);
+}
+
+static void cover(struct weir_exchange *exchange, uint32_t server, struct pulled_chunk *chunk)
+{
+    chunk->covered = true;
+    advance_lowest(exchange, server, exchange->holders[server].lowest);
 }
 
 /* This lane's chunk of that number at that server, or NULL. */
@@ -159,26 +159,29 @@ static struct pulled_chunk *find_chunk(struct weir_exchange *exchange, uint32_t 
     return &exchange->chunks[exchange->first[server] + weir_layout_local(layout, id)];
 }
 
-/* Tells the worker when all chunks are held at a version, once for each. */
-static void tell_held(struct weir_exchange *exchange, uint64_t version, struct weir_actions *actions)
+static bool holds(const struct pulled_chunk *chunk, uint64_t version)
 {
+    return chunk->held == version || (chunk->held == version + 1 && chunk->has_old);
+}
+
+/* Tells the worker when all chunks are held at a version, once for each: the newest that this can be true of is that of
+ * the chunk that is furthest behind. */
+static void tell_held(struct weir_exchange *exchange, struct weir_actions *actions)
+{
+    uint64_t version = WEIR_NO_VERSION;
+    for (uint32_t i = 0; i < exchange->chunk_count; i++) {
+        if (exchange->chunks[i].held == WEIR_NO_VERSION)
+            return;
+        if (exchange->chunks[i].held < version)
+            version = exchange->chunks[i].held;
+    }
     if (exchange->told_held != WEIR_NO_VERSION && exchange->told_held >= version)
         return;
     for (uint32_t i = 0; i < exchange->chunk_count; i++)
-        if (exchange->chunks[i].held == WEIR_NO_VERSION || exchange->chunks[i].held < version)
+        if (!holds(&exchange->chunks[i], version))
             return;
     exchange->told_held = version;
     weir_actions_tell(actions, WEIR_ACTOR_WORKER, exchange->config.lane, WEIR_ON_HOLDS)->step = version;
-}
-
-/* Whether a server can have made that version: the first one is where the job stands; after it each needs what this
- * worker contributes to the step before. */
-static bool to_come(const struct weir_exchange *exchange, const struct pulled_chunk *chunk, uint64_t version)
-{
-    if (chunk->held == WEIR_NO_VERSION)
-        return version < WEIR_HOLDS_ALWAYS;
-    return version <= chunk->held ||
-           (version == chunk->held + 1 && exchange->has_step && version == exchange->step + 1);
 }
 
 static void on_weights(struct weir_exchange *exchange, const struct weir_event *event, struct weir_actions *actions)
@@ -186,14 +189,12 @@ static void on_weights(struct weir_exchange *exchange, const struct weir_event *
     const struct weir_weights *weights = &event->body->weights;
     struct pulled_chunk *chunk = find_chunk(exchange, event->peer, weights->chunk);
     uint64_t bytes = chunk ? 4 * (uint64_t)weir_layout_elements(&exchange->config.layout, chunk->id) : 0;
-    bool first = chunk && chunk->held == WEIR_NO_VERSION;
-    if (!chunk || weights->part != 0 || event->payload_bytes != bytes || !to_come(exchange, chunk, weights->version)) {
+    if (!chunk || weights->part != 0 || event->payload_bytes != bytes || weights->version >= WEIR_HOLDS_ALWAYS) {
         weir_actions_release(actions, event->payload);
-        fail(exchange, "a server sent weights that were not to come: unknown chunk, wrong length, or too new a version",
-             actions);
+        fail(exchange, "a server sent weights that were not to come: unknown chunk or part, or wrong length", actions);
         return;
     }
-    if (!first && weights->version <= chunk->held) {
+    if (chunk->held != WEIR_NO_VERSION && weights->version <= chunk->held) {
         weir_actions_release(actions, event->payload); /* sent again */
         return;
     }
@@ -201,12 +202,13 @@ static void on_weights(struct weir_exchange *exchange, const struct weir_event *
     store->chunk = chunk->id;
     store->step = weights->version;
     store->payload = event->payload;
+    chunk->has_old = chunk->held != WEIR_NO_VERSION && weights->version == chunk->held + 1;
     chunk->held = weights->version;
     if (exchange->has_step && weights->version > exchange->step && !chunk->covered) {
         cover(exchange, event->peer, chunk);
         push(exchange, event->peer, actions);
     }
-    tell_held(exchange, weights->version, actions);
+    tell_held(exchange, actions);
 }
 
 static void on_covered(struct weir_exchange *exchange, const struct weir_event *event, struct weir_actions *actions)
@@ -217,25 +219,12 @@ static void on_covered(struct weir_exchange *exchange, const struct weir_event *
         fail(exchange, "a server said that a chunk is covered which it does not hold", actions);
         return;
     }
+    if (covered->step >= chunk->told_covered && covered->step < WEIR_HOLDS_ALWAYS)
+        chunk->told_covered = covered->step + 1;
     if (exchange->has_step && covered->step == exchange->step && !chunk->covered) {
         cover(exchange, event->peer, chunk);
         push(exchange, event->peer, actions);
     }
-}
-
-/* Whether the record's holder can have made that record: after the first one, each needs this worker's Seals. */
-static bool follows(const struct weir_exchange *exchange, const struct weir_record *record)
-{
-    const struct weir_seal *seal = &exchange->seals[0];
-    if (!exchange->has_record || exchange->seal_room == 0)
-        return true;
-    if (exchange->seal_count < exchange->seal_room || seal->step != exchange->record_step ||
-        seal->round != exchange->record_round)
-        return false;
-    if (exchange->record_order == WEIR_ORDER_EVALUATE)
-        return record->step == exchange->record_step && record->round == exchange->record_round + 1;
-    return exchange->record_order == WEIR_ORDER_TRAIN && record->step == exchange->record_step + 1 &&
-           record->round == 0;
 }
 
 static void on_record(struct weir_exchange *exchange, const struct weir_event *event, struct weir_actions *actions)
@@ -247,10 +236,6 @@ static void on_record(struct weir_exchange *exchange, const struct weir_event *e
                  (exchange->record_step == record->step && exchange->record_round < record->round);
     if (!newer)
         return;
-    if (!follows(exchange, record)) {
-        fail(exchange, "a server sent a record that can't be made yet", actions);
-        return;
-    }
     exchange->has_record = true;
     exchange->record_order = record->order;
     exchange->record_step = record->step;
@@ -278,27 +263,51 @@ static void on_message(struct weir_exchange *exchange, const struct weir_event *
         on_record(exchange, event, actions);
         break;
     case WEIR_REFUSED:
-        fail(exchange, event->body->refused.reason, actions);
+        if (!event->body->refused.again) /* else the link tries again once the stream is closed */
+            fail(exchange, event->body->refused.reason, actions);
         break;
     default:
         fail(exchange, "a server sent a message that does not belong on a worker's stream", actions);
     }
 }
 
-/* The gradient of `step` is final from `offset` on. The first of a step: the step before is done with. */
+/* The first of a step: the step before is done with. */
+static void begin_step(struct weir_exchange *exchange, uint64_t step)
+{
+    exchange->has_step = true;
+    exchange->step = step;
+    exchange->parts = 0;
+    exchange->node_count = 0;
+    for (uint32_t i = 0; i < exchange->chunk_count; i++) {
+        struct pulled_chunk *chunk = &exchange->chunks[i];
+        chunk->covered = (chunk->held != WEIR_NO_VERSION && chunk->held > step) || chunk->told_covered == step + 1;
+    }
+    for (uint32_t k = 0; k < exchange->config.layout.servers; k++)
+        advance_lowest(exchange, k, 0);
+}
+
+/* More of the step's replicas are computed: their nodes go behind those of the parts before, chunk by chunk, and
+ * what is not covered is sent again. */
+static void begin_part(struct weir_exchange *exchange, const struct weir_event *event)
+{
+    assert(event->part == exchange->parts);
+    exchange->parts++;
+    exchange->settled = exchange->node_count;
+    exchange->node_count += weir_tree_cover(exchange->config.replicas, event->replicas, event->replica_count,
+                                            exchange->nodes + exchange->node_count);
+    assert(exchange->node_count <= exchange->config.replicas);
+    for (uint32_t i = 0; i < exchange->chunk_count; i++)
+        exchange->chunks[i].ready = false;
+    for (uint32_t k = 0; k < exchange->config.layout.servers; k++)
+        rewind_to_lowest(&exchange->holders[k]);
+}
+
 static void on_ready(struct weir_exchange *exchange, const struct weir_event *event, struct weir_actions *actions)
 {
-    if (!exchange->has_step || event->step > exchange->step) {
-        assert(exchange->told_held == event->step || exchange->chunk_count == 0);
-        exchange->has_step = true;
-        exchange->step = event->step;
-        for (uint32_t i = 0; i < exchange->chunk_count; i++)
-            exchange->chunks[i].ready = exchange->chunks[i].covered = false;
-        for (uint32_t k = 0; k < exchange->config.layout.servers; k++) {
-            exchange->holders[k].lowest = 0;
-            rewind_to_lowest(&exchange->holders[k]);
-        }
-    }
+    if (!exchange->has_step || event->step > exchange->step)
+        begin_step(exchange, event->step);
+    if (event->part >= exchange->parts)
+        begin_part(exchange, event);
     for (uint32_t i = 0; i < exchange->chunk_count; i++)
         if (weir_layout_first(&exchange->config.layout, exchange->chunks[i].id) >= event->offset)
             exchange->chunks[i].ready = true;
@@ -309,11 +318,12 @@ static void on_ready(struct weir_exchange *exchange, const struct weir_event *ev
 static void on_seal(struct weir_exchange *exchange, const struct weir_event *event, struct weir_actions *actions)
 {
     const struct weir_seal *seal = &event->body->seal;
-    if (exchange->seal_count == exchange->seal_room) { /* the first of a new round */
-        exchange->seal_count = 0;
-        exchange->holders[0].seals_sent = false;
+    const struct weir_seal *other = &exchange->seals[0];
+    if (exchange->seal_count && (seal->step != other->step || seal->round != other->round)) {
+        exchange->seal_count = 0; /* the first of a new round */
+        exchange->holders[0].seals_sent = 0;
     }
-    assert(exchange->seal_count < exchange->seal_room);
+    assert(exchange->seal_count < exchange->config.replicas);
     exchange->seals[exchange->seal_count++] = *seal;
     push_seals(exchange, actions);
 }
@@ -349,12 +359,20 @@ static void start_link(struct weir_exchange *exchange, uint32_t server, uint64_t
     weir_link_start(&exchange->holders[server].link, &target, now_ns, &exchange->link_counts, actions);
 }
 
+/* A worker without replicas stands by, and a server without chunks or record of this lane has nothing to say. Once
+ * connected it stays so. */
+static void connect(struct weir_exchange *exchange, uint64_t now_ns, struct weir_actions *actions)
+{
+    const struct weir_exchange_config *config = &exchange->config;
+    bool stands_by = weir_layout_hosted(exchange->hosts, config->replicas, config->self) == 0;
+    for (uint32_t k = 0; !stands_by && k < config->layout.servers; k++)
+        if (!exchange->holders[k].link.used && (exchange->holders[k].count || carries_record(exchange, k)))
+            start_link(exchange, k, now_ns, actions);
+}
+
 static void on_start(struct weir_exchange *exchange, uint64_t now_ns, struct weir_actions *actions)
 {
-    /* A worker without replicas stands by, and a server without chunks or record of this lane has nothing to say. */
-    for (uint32_t k = 0; exchange->node_count && k < exchange->config.layout.servers; k++)
-        if (exchange->holders[k].count || carries_record(exchange, k))
-            start_link(exchange, k, now_ns, actions);
+    connect(exchange, now_ns, actions);
     if (exchange->chunk_count == 0) { /* vacuously, at any version */
         exchange->told_held = WEIR_HOLDS_ALWAYS;
         weir_actions_tell(actions, WEIR_ACTOR_WORKER, exchange->config.lane, WEIR_ON_HOLDS)->step = exchange->told_held;
@@ -388,6 +406,11 @@ void weir_exchange_step(struct weir_exchange *exchange, const struct weir_event 
         break;
     case WEIR_ON_SEAL:
         on_seal(exchange, event, actions);
+        break;
+    case WEIR_ON_VIEW:
+        memcpy(exchange->hosts, event->body->view.hosts, exchange->config.replicas * sizeof(uint32_t));
+        exchange->config.view = event->body->view.number;
+        connect(exchange, event->now_ns, actions);
         break;
     case WEIR_ON_TIME:
         on_time(exchange, event->now_ns, actions);

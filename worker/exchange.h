@@ -23,7 +23,8 @@ struct weir_exchange_config {
     uint64_t generation, view, incarnation;
     const char *job_hash, *numerics;
     uint32_t self, lane; /* position among the workers of the view */
-    uint32_t workers, replicas;
+    uint32_t replicas;
+    const uint32_t *hosts; /* by replica: the worker that computes it */
     struct weir_layout layout;
     uint32_t credit;                 /* K: chunks beyond the lowest that is not covered, > 0 */
     const char *const *server_names; /* "ps/1 at 127.0.0.1:2222" */
@@ -36,9 +37,9 @@ size_t weir_exchange_actions_max(const struct weir_exchange_config *config);
 struct weir_exchange *weir_exchange_init(struct weir_arena *arena, const struct weir_exchange_config *config);
 
 /* Events: ON_START, ON_TIME, ON_OPENED, ON_CLOSED, ON_MESSAGE, ON_SENT, ON_READY (the chunks' gradients of a step can
- * go; the first one of a step says that the step before is done with), ON_SEAL (lane 0: to be sent until its record is
- * followed). Actions: CONNECT, CLOSE, SEND, STORE, RELEASE, TELL (the worker: ON_HOLDS, ON_RECORD; the node:
- * ON_FAILED). */
+ * go; the first one of a step says that the step before is done with; its parts come one after the other, from 0 on),
+ * ON_SEAL (lane 0: to be sent until its record is followed), ON_VIEW. Actions: CONNECT, CLOSE, SEND, STORE, RELEASE,
+ * TELL (the worker: ON_HOLDS, ON_RECORD; the node: ON_FAILED). */
 void weir_exchange_step(struct weir_exchange *exchange, const struct weir_event *event, struct weir_actions *actions);
 uint64_t weir_exchange_deadline(const struct weir_exchange *exchange);
 /* What it waits for, of others than this worker, and its step, as protocol/wait.h says; "" for nothing. */

@@ -9,9 +9,12 @@
 
 struct pulled_chunk {
     uint32_t id;
-    bool ready;    /* its gradient of `step` is final */
-    bool covered;  /* the holder has the whole sum of `step` */
-    uint64_t held; /* newest version held */
+    bool ready;            /* its gradient of `step` is final, of the newest part too */
+    bool covered;          /* the holder has the whole sum of `step` */
+    uint64_t held;         /* newest version held */
+    bool has_old;          /* and the one before */
+    uint64_t told_covered; /* the newest step of which the holder said that it is covered, + 1; it may say so before
+                              this worker, which takes replicas over, begins the step */
 };
 
 /* The stream to one server. Its chunks are sent last layer first: by descending number, the same for all workers. */
@@ -22,7 +25,7 @@ struct holder {
     uint32_t lowest; /* position of the first chunk that is not covered */
     uint32_t next;   /* position of the chunk to send next, and which of its nodes */
     uint32_t next_node;
-    bool seals_sent; /* lane 0, first server */
+    uint32_t seals_sent; /* lane 0, first server */
 };
 
 struct weir_exchange {
@@ -31,14 +34,16 @@ struct weir_exchange {
     uint32_t *first;      /* by server: its first entry in `chunks` */
     struct pulled_chunk *chunks;
     struct holder *holders;
-    struct weir_tree_node nodes[WEIR_TREE_COVER_MAX];
-    size_t node_count;
-    uint64_t step; /* whose gradient is pushed, if has_step */
+    uint32_t *hosts; /* by replica: the view's */
+    uint64_t step;   /* whose gradient is pushed, if has_step */
     bool has_step;
-    uint64_t told_held; /* the newest version that all chunks were told to be held at */
+    uint32_t parts;               /* of the step: what was computed at one time */
+    struct weir_tree_node *nodes; /* of the step, part by part */
+    size_t node_count, settled;   /* settled: nodes of the parts before the newest */
+    uint64_t told_held;           /* the newest version that all chunks were told to be held at */
     bool failed;
-    struct weir_seal *seals; /* by hosted replica: the newest */
-    uint32_t seal_count, seal_room;
+    struct weir_seal *seals; /* of the newest (step, round) that has any */
+    uint32_t seal_count;
     bool has_record;
     uint64_t record_step;
     uint32_t record_round;

@@ -35,11 +35,13 @@ enum weir_event_kind {
     WEIR_ON_PARTIAL,  /* local: body is a partial */
     WEIR_ON_APPLIED,  /* WEIR_DO_APPLY of chunk was done */
     WEIR_ON_SUMMED,   /* WEIR_DO_SUM of chunk was done: numbers are the pieces' squares */
-    WEIR_ON_READY,    /* local: gradients of `step` at flat offsets >= offset are final */
+    WEIR_ON_READY,    /* local: gradients of part `part` of `step`, that of `replicas`, are final at flat offsets >=
+                         offset */
     WEIR_ON_COMPUTED, /* WEIR_DO_COMPUTE of (step, round) was done: its Seals are told after it */
     WEIR_ON_HOLDS,    /* local: lane `lane` of this worker holds all its chunks at version `step` */
     WEIR_ON_FAILED,   /* local or from outside: this node can't go on; text: why */
     WEIR_ON_RESULTS,  /* WEIR_DO_RESULTS was done; text: "" or what went wrong */
+    WEIR_ON_VIEW,     /* local: body is a newer view (of nodes and hosts only) of a job that goes on */
     WEIR_ON_WAITING,  /* local: actor number `lane` of this process has waited long to complete `step`; text: for whom,
                          "": no longer */
     WEIR_ON_KINDS,
@@ -51,10 +53,12 @@ struct weir_event {
     uint32_t peer;
     const struct weir_message_body *body;
     uint64_t payload, payload_bytes; /* handle, 0: none */
-    uint32_t chunk, lane, round;
+    uint32_t chunk, lane, round, part;
     uint64_t step, offset;
     const double *numbers;
     size_t number_count;
+    const uint32_t *replicas; /* ascending */
+    size_t replica_count;
     const char *text;
 };
 
@@ -70,9 +74,10 @@ enum weir_action_kind {
     WEIR_DO_SUM,      /* chunk: sum the contributions of `step` */
     WEIR_DO_FREE,     /* chunk: version `step` can go */
     WEIR_DO_STORE,    /* chunk: weights of version `step` from payload, which passes to the interpreter */
-    WEIR_DO_COMPUTE,  /* (step, round) as body, the record, says */
-    WEIR_DO_LANES,    /* start the lanes with body, the view */
+    WEIR_DO_COMPUTE,  /* part `part` of (step, round): its `replicas`, as body, the record, says */
+    WEIR_DO_LANES,    /* body is the view: start the lanes, or tell those that run (WEIR_ON_VIEW) */
     WEIR_DO_PROGRESS, /* body: a record to show, or NULL; text: what is waited for, "": no longer */
+    WEIR_DO_SAY,      /* text: something that people should know */
     WEIR_DO_RESULTS,  /* training is over and all is fetched: digests, files */
     WEIR_DO_STOP,     /* this node is done: exit status `code`; text: why */
 };
@@ -86,6 +91,8 @@ struct weir_action {
     uint64_t step, offset, payload;
     const double *numbers;
     size_t number_count;
+    const uint32_t *replicas;
+    size_t replica_count;
     const struct weir_tree *tree; /* SUM, and APPLY of jobs that are not gated: what to sum, in which shape */
     bool skip;                    /* APPLY: version step + 1 is version step unchanged */
     const struct weir_record *record, *verdict; /* APPLY: records of step and (gated) step + 1 */

@@ -31,22 +31,29 @@ uint32_t weir_layout_chunk(const struct weir_layout *layout, uint32_t server, ui
     return chunk;
 }
 
-uint32_t weir_layout_host(uint32_t replica, uint32_t replicas, uint32_t workers)
+void weir_layout_place(uint32_t *hosts, uint32_t replicas, const bool *present, uint32_t workers)
 {
-    assert(replica < replicas && workers > 0);
-    uint32_t hosts = workers < replicas ? workers : replicas;
-    return (uint32_t)((uint64_t)replica * hosts / replicas);
+    uint32_t there = 0;
+    for (uint32_t w = 0; w < workers; w++)
+        there += present[w];
+    uint32_t used = there < replicas ? there : replicas, worker = 0;
+    for (uint32_t r = 0, place = 0; r < replicas; r++) { /* `worker`: the one that has `place` */
+        hosts[r] = WEIR_NO_HOST;
+        if (used == 0)
+            continue;
+        uint32_t of_r = (uint32_t)((uint64_t)r * used / replicas);
+        for (; place < of_r; place++)
+            worker++;
+        while (!present[worker])
+            worker++;
+        hosts[r] = worker;
+    }
 }
 
-void weir_layout_hosted(uint32_t worker, uint32_t replicas, uint32_t workers, uint32_t *first, uint32_t *count)
+uint32_t weir_layout_hosted(const uint32_t *hosts, uint32_t replicas, uint32_t worker)
 {
-    uint32_t hosts = workers < replicas ? workers : replicas;
-    *first = *count = 0;
-    if (worker >= hosts)
-        return;
-    /* the r with floor(r * hosts / replicas) == worker: from ceil(worker * replicas / hosts) on */
-    uint64_t from = ((uint64_t)worker * replicas + hosts - 1) / hosts;
-    uint64_t to = ((uint64_t)(worker + 1) * replicas + hosts - 1) / hosts;
-    *first = (uint32_t)from;
-    *count = (uint32_t)(to - from);
+    uint32_t count = 0;
+    for (uint32_t r = 0; r < replicas; r++)
+        count += hosts[r] == worker;
+    return count;
 }

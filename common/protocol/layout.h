@@ -8,6 +8,7 @@
 #ifndef WEIR_PROTOCOL_LAYOUT_H
 #define WEIR_PROTOCOL_LAYOUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct weir_layout {
@@ -46,10 +47,13 @@ static inline uint32_t weir_layout_local(const struct weir_layout *layout, uint3
     return chunk / layout->servers / layout->lanes;
 }
 
-/* Replica r's host among `workers` nodes: consecutive replicas to each, in aligned ranges where R allows it: worker
- * floor(r * min(workers, R) / R). Workers beyond R host nothing. */
-uint32_t weir_layout_host(uint32_t replica, uint32_t replicas, uint32_t workers);
-/* The replicas of a worker: [*first, *first + *count). */
-void weir_layout_hosted(uint32_t worker, uint32_t replicas, uint32_t workers, uint32_t *first, uint32_t *count);
+#define WEIR_NO_HOST UINT32_MAX
+
+/* Which worker computes which replica: hosts[r], for the workers that are there (present[w]). Consecutive replicas to
+ * each, in aligned ranges where R allows it: the i-th of n workers has those r with floor(r * min(n, R) / R) == i, and
+ * workers beyond R have none. Nobody there: all are WEIR_NO_HOST. */
+void weir_layout_place(uint32_t *hosts, uint32_t replicas, const bool *present, uint32_t workers);
+/* Replicas that a worker hosts. */
+uint32_t weir_layout_hosted(const uint32_t *hosts, uint32_t replicas, uint32_t worker);
 
 #endif

@@ -32,6 +32,7 @@ void weir_link_start(struct weir_link *link, const struct weir_link_target *targ
         .target = *target,
         .used = true,
         .down_since_ns = now_ns,
+        .last_ns = now_ns,
         .counts = counts,
     };
     try_now(link, actions);
@@ -73,38 +74,60 @@ static uint64_t patience(const struct weir_link *link)
     return link->greeted ? link->target.patience_ns : link->target.start_patience_ns;
 }
 
+static void forgive_own_pause(struct weir_link *link, uint64_t now_ns)
+{
+    if (now_ns > link->last_ns + WEIR_LINK_STILL_NS)
+        link->down_since_ns += now_ns - link->last_ns;
+    link->last_ns = now_ns;
+}
+
 void weir_link_closed(struct weir_link *link, uint64_t now_ns, const char *why)
 {
-    if (link->state == WEIR_LINK_UP)
-        link->down_since_ns = now_ns;
+    if (link->state == WEIR_LINK_UP) {
+        link->down_since_ns = link->last_ns = now_ns;
+        link->last_try_ns = 0;
+    }
+    forgive_own_pause(link, now_ns);
     if (link->state != WEIR_LINK_IDLE)
         move(link, WEIR_LINK_IDLE);
     link->retry_at_ns = now_ns + WEIR_LINK_RETRY_NS;
     snprintf(link->error, sizeof link->error, "%s", why);
 }
 
+static uint64_t end_of_patience(const struct weir_link *link)
+{
+    return link->down_since_ns + patience(link);
+}
+
 bool weir_link_time(struct weir_link *link, uint64_t now_ns, struct weir_actions *actions)
 {
     if (!link->used || link->state == WEIR_LINK_UP)
         return false;
-    if (now_ns >= link->down_since_ns + patience(link))
+    forgive_own_pause(link, now_ns);
+    uint64_t end = end_of_patience(link);
+    if (link->state != WEIR_LINK_IDLE) /* what runs is let run, but not for ever */
+        return now_ns >= (link->last_try_ns ? link->last_try_ns : end) + WEIR_LINK_LAST_NS;
+    if (link->last_try_ns)
         return true;
-    if (link->state == WEIR_LINK_IDLE && now_ns >= link->retry_at_ns)
+    if (now_ns >= end)
+        link->last_try_ns = now_ns;
+    if (now_ns >= end || now_ns >= link->retry_at_ns)
         try_now(link, actions);
     return false;
-}
-
-void weir_link_forgive(struct weir_link *link, uint64_t pause_ns)
-{
-    link->down_since_ns += pause_ns;
 }
 
 uint64_t weir_link_deadline(const struct weir_link *link)
 {
     if (!link->used || link->state == WEIR_LINK_UP)
         return WEIR_NEVER;
-    uint64_t end = link->down_since_ns + patience(link);
-    return link->state == WEIR_LINK_IDLE && link->retry_at_ns < end ? link->retry_at_ns : end;
+    uint64_t look = link->last_ns + WEIR_LINK_LOOK_NS, end = end_of_patience(link), next;
+    if (link->state != WEIR_LINK_IDLE)
+        next = (link->last_try_ns ? link->last_try_ns : end) + WEIR_LINK_LAST_NS;
+    else if (link->last_try_ns)
+        next = link->last_ns;
+    else
+        next = link->retry_at_ns < end ? link->retry_at_ns : end;
+    return look < next ? look : next;
 }
 
 const char *weir_link_lost(struct weir_link *link)

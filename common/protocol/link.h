@@ -17,6 +17,9 @@ enum weir_link_state {
 };
 
 #define WEIR_LINK_RETRY_NS (UINT64_C(50) * 1000000)
+#define WEIR_LINK_LAST_NS (UINT64_C(3) * 1000 * 1000000)  /* how long the last attempt may take */
+#define WEIR_LINK_LOOK_NS (UINT64_C(1) * 1000 * 1000000)  /* while it is down, something happens at least so often */
+#define WEIR_LINK_STILL_NS (UINT64_C(4) * 1000 * 1000000) /* if not for so long, the process itself stood still */
 
 /* Who is connected to. Texts are the owner's. */
 struct weir_link_target {
@@ -36,8 +39,10 @@ struct weir_link {
     bool greeted;         /* once */
     uint64_t retry_at_ns; /* IDLE */
     uint64_t down_since_ns;
-    char error[160]; /* why it is down, "" if never tried */
-    char lost[400];  /* weir_link_lost */
+    uint64_t last_ns;     /* of the newest event while it was down */
+    uint64_t last_try_ns; /* the patience is over, and one more attempt began: 0: no */
+    char error[160];      /* why it is down, "" if never tried */
+    char lost[400];       /* weir_link_lost */
     struct weir_machine_counts *counts;
 };
 
@@ -52,10 +57,9 @@ void weir_link_opened(struct weir_link *link);
  * owner ends the job. */
 bool weir_link_greeted(struct weir_link *link, const struct weir_hello *hello);
 void weir_link_closed(struct weir_link *link, uint64_t now_ns, const char *why);
-/* Tries again if it is time. True if the patience is over: `error` says why it is down. */
+/* Tries again if it is time. True if the patience is over, and an attempt that began after that has failed: a process
+ * that stood still may find the patience over before it has heard what came meanwhile. `error` says why it is down. */
 bool weir_link_time(struct weir_link *link, uint64_t now_ns, struct weir_actions *actions);
-/* The owner stood still that long, and could not have heard anybody: it does not count as time down. */
-void weir_link_forgive(struct weir_link *link, uint64_t pause_ns);
 /* "lost ps/1 at 127.0.0.1:2222: connection refused", for whoever must give up. Kept in the link, until asked again. */
 const char *weir_link_lost(struct weir_link *link);
 uint64_t weir_link_deadline(const struct weir_link *link);

@@ -118,6 +118,7 @@ struct weir_heartbeat {
 /* Chief or holder to a node that it won't have. The stream is closed after it. */
 struct weir_refused {
     const char *reason;
+    bool again; /* not yet: it may say Hello again later */
 };
 
 /* The gradient of node (level, index) of the sum tree, over one chunk. */

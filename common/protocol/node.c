@@ -19,6 +19,7 @@ struct weir_node {
     uint32_t unsent;
     int exit_code;
     char reason[512];
+    uint64_t view;         /* number of the newest that was taken */
     struct weir_wait wait; /* for the chief */
     struct reported reports[WEIR_NODE_WAITS_MAX];
     char said[WEIR_WAIT_BYTES];
@@ -32,12 +33,12 @@ static const struct weir_transition rows[] = {
     {WEIR_NODE_WAITING, WEIR_NODE_RUNNING, "the view"},
     {WEIR_NODE_WAITING, WEIR_NODE_FAILING, "told to stop while waiting"},
     {WEIR_NODE_WAITING, WEIR_NODE_LEAVING, "the view says that the job failed before it began"},
-    {WEIR_NODE_WAITING, WEIR_NODE_DONE, "the chief was lost while waiting"},
+    {WEIR_NODE_WAITING, WEIR_NODE_DONE, "the chief was lost, or refused, while waiting"},
     {WEIR_NODE_RUNNING, WEIR_NODE_FAILING, "a lane can't go on, or told to stop"},
     {WEIR_NODE_RUNNING, WEIR_NODE_LEAVING, "the view says that the job finished or failed"},
-    {WEIR_NODE_RUNNING, WEIR_NODE_DONE, "the chief was lost"},
+    {WEIR_NODE_RUNNING, WEIR_NODE_DONE, "the chief was lost, or another process has this one's place"},
     {WEIR_NODE_FAILING, WEIR_NODE_LEAVING, "the view that the job failed"},
-    {WEIR_NODE_FAILING, WEIR_NODE_DONE, "nobody answered in time"},
+    {WEIR_NODE_FAILING, WEIR_NODE_DONE, "the job goes on without it, or nobody answered in time"},
     {WEIR_NODE_LEAVING, WEIR_NODE_DONE, "the last heartbeat is sent, or the chief is gone"},
 };
 const struct weir_machine weir_node_machine = {"node", rows, sizeof rows / sizeof rows[0]};
@@ -153,9 +154,11 @@ static void on_view(struct weir_node *node, const struct weir_event *event, stru
 {
     const struct weir_view *view = &event->body->view;
     if (view->state == WEIR_VIEW_RUNNING) {
-        if (node->state != WEIR_NODE_WAITING)
+        if (node->state == WEIR_NODE_FAILING || view->number <= node->view)
             return; /* said again after a new Hello */
-        move(node, WEIR_NODE_RUNNING);
+        if (node->state == WEIR_NODE_WAITING)
+            move(node, WEIR_NODE_RUNNING);
+        node->view = view->number;
         struct weir_action *action = weir_actions_add(actions, WEIR_DO_LANES);
         action->has_body = true;
         action->body = *event->body;
@@ -187,7 +190,8 @@ static void on_message(struct weir_node *node, const struct weir_event *event, s
             on_view(node, event, actions);
         break;
     case WEIR_REFUSED:
-        set_outcome(node, 1, event->body->refused.reason);
+        if (node->state != WEIR_NODE_FAILING) /* else it is the answer to its own reason */
+            set_outcome(node, 1, event->body->refused.reason);
         stop(node, actions);
         break;
     default:

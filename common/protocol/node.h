@@ -39,8 +39,8 @@ struct weir_node_config {
 struct weir_node *weir_node_init(struct weir_arena *arena, const struct weir_node_config *config);
 
 /* Events: ON_START, ON_TIME, ON_OPENED, ON_CLOSED, ON_MESSAGE, ON_SENT, ON_FAILED (from a lane, or a signal),
- * ON_WAITING. Actions: CONNECT, CLOSE, SEND, LANES (once: body is the view), PROGRESS (text: for whom it waits; again
- * and again while it does), STOP. */
+ * ON_WAITING. Actions: CONNECT, CLOSE, SEND, LANES (body is the view: the first, and each newer one while the job goes
+ * on), PROGRESS (text: for whom it waits; again and again while it does), STOP. */
 void weir_node_step(struct weir_node *node, const struct weir_event *event, struct weir_actions *actions);
 /* For whom this process waits, for long: the chief, or what the actor says whose step is the oldest; "" for nobody. */
 const char *weir_node_waiting(const struct weir_node *node);

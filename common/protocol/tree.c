@@ -22,24 +22,32 @@ uint32_t weir_tree_left(uint32_t count)
     return UINT32_C(1) << (31 - (uint32_t)__builtin_clz(count - 1));
 }
 
-size_t weir_tree_cover(uint32_t replicas, uint32_t first, uint32_t count, struct weir_tree_node *nodes)
+/* The largest node that starts at `first` and ends within `end`: its level. */
+static uint32_t largest_level(uint32_t replicas, uint32_t first, uint32_t end)
 {
-    assert(first + count <= replicas);
-    uint32_t end = first + count;
+    uint32_t level = 0;
+    for (;; level++) { /* climb while the parent starts here and ends within what is hosted */
+        uint32_t size = UINT32_C(1) << (level + 1);
+        uint32_t parent_end = first + size < replicas ? first + size : replicas;
+        if (first % size || parent_end > end || UINT32_C(1) << level >= replicas)
+            return level;
+    }
+}
+
+size_t weir_tree_cover(uint32_t replicas, const uint32_t *list, size_t count, struct weir_tree_node *nodes)
+{
     size_t written = 0;
-    while (first < end) {
-        uint32_t level = 0;
-        for (;;) { /* climb while the parent starts here and ends within what is hosted */
-            uint32_t size = UINT32_C(1) << (level + 1);
-            uint32_t parent_end = first + size < replicas ? first + size : replicas;
-            if (first % size || parent_end > end || UINT32_C(1) << level >= replicas)
-                break;
-            level++;
+    for (size_t i = 0, run = 0; i < count; i = run) {
+        for (run = i + 1; run < count && list[run] == list[run - 1] + 1;)
+            run++;
+        uint32_t first = list[i], end = list[run - 1] + 1;
+        assert(end <= replicas);
+        while (first < end) {
+            uint32_t level = largest_level(replicas, first, end);
+            nodes[written++] = (struct weir_tree_node){level, first >> level};
+            uint64_t next = (uint64_t)first + (UINT64_C(1) << level);
+            first = next < end ? (uint32_t)next : end;
         }
-        assert(written < WEIR_TREE_COVER_MAX);
-        nodes[written++] = (struct weir_tree_node){level, first >> level};
-        uint64_t next = (uint64_t)first + (UINT64_C(1) << level);
-        first = next < end ? (uint32_t)next : end;
     }
     return written;
 }

@@ -24,10 +24,9 @@ bool weir_tree_range(uint32_t replicas, struct weir_tree_node node, uint32_t *fi
  * power of two below count. */
 uint32_t weir_tree_left(uint32_t count);
 
-/* The largest nodes that the hosted replicas [first, first + count) make whole, in replica order. Writes at most
- * WEIR_TREE_COVER_MAX nodes; returns their number. */
-#define WEIR_TREE_COVER_MAX 32
-size_t weir_tree_cover(uint32_t replicas, uint32_t first, uint32_t count, struct weir_tree_node *nodes);
+/* The largest nodes that these replicas (ascending, each once) make whole, in replica order. Writes at most `count`
+ * nodes; returns their number. */
+size_t weir_tree_cover(uint32_t replicas, const uint32_t *list, size_t count, struct weir_tree_node *nodes);
 
 /* ---- what a holder has of one sum */
 

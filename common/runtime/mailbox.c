@@ -19,11 +19,30 @@ void weir_mailbox_destroy(struct weir_mailbox *mailbox)
     pthread_mutex_destroy(&mailbox->lock);
 }
 
-static double *copy_numbers(const double *numbers, size_t count)
+static void *copy(const void *from, size_t count, size_t size)
 {
-    if (count == 0)
-        return NULL;
-    return memcpy(weir_alloc(count, sizeof(double), "numbers told to an actor"), numbers, count * sizeof(double));
+    return count ? memcpy(weir_alloc(count, size, "what is told to an actor"), from, count * size) : NULL;
+}
+
+/* Of a view only what actors of a process want to know. */
+static void copy_view(struct weir_letter *letter, const struct weir_view *view)
+{
+    letter->replicas = copy(view->hosts, view->replicas, sizeof(uint32_t));
+    letter->nodes = copy(view->nodes, view->node_count, sizeof *letter->nodes);
+    for (size_t n = 0; n < view->node_count; n++)
+        letter->nodes[n].address = "";
+    letter->body.view = (struct weir_view){
+        .generation = view->generation,
+        .term = view->term,
+        .number = view->number,
+        .state = view->state,
+        .reason = "",
+        .replicas = view->replicas,
+        .lanes = view->lanes,
+        .nodes = letter->nodes,
+        .node_count = view->node_count,
+        .hosts = letter->replicas,
+    };
 }
 
 static struct weir_letter *copy_letter(struct weir_actor *to, const struct weir_event *event)
@@ -34,19 +53,25 @@ static struct weir_letter *copy_letter(struct weir_actor *to, const struct weir_
     letter->text = event->text && event->text[0] ? weir_strdup(event->text) : NULL;
     letter->event.text = letter->text ? letter->text : "";
     if (event->number_count) {
-        letter->numbers = copy_numbers(event->numbers, event->number_count);
+        letter->numbers = copy(event->numbers, event->number_count, sizeof(double));
         letter->event.numbers = letter->numbers;
+    }
+    if (event->replica_count) {
+        letter->replicas = copy(event->replicas, event->replica_count, sizeof(uint32_t));
+        letter->event.replicas = letter->replicas;
     }
     if (!event->body)
         return letter;
     letter->body = *event->body;
     letter->event.body = &letter->body;
     if (letter->body.type == WEIR_RECORD) {
-        letter->numbers = copy_numbers(letter->body.record.norms, letter->body.record.norm_count);
+        letter->numbers = copy(letter->body.record.norms, letter->body.record.norm_count, sizeof(double));
         letter->body.record.norms = letter->numbers;
     } else if (letter->body.type == WEIR_PARTIAL) {
-        letter->numbers = copy_numbers(letter->body.partial.squares, letter->body.partial.square_count);
+        letter->numbers = copy(letter->body.partial.squares, letter->body.partial.square_count, sizeof(double));
         letter->body.partial.squares = letter->numbers;
+    } else if (letter->body.type == WEIR_VIEW) {
+        copy_view(letter, &event->body->view);
     }
     return letter;
 }
@@ -55,6 +80,8 @@ void weir_letter_free(struct weir_letter *letter)
 {
     free(letter->numbers);
     free(letter->text);
+    free(letter->replicas);
+    free(letter->nodes);
     free(letter);
 }
 

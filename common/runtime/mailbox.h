@@ -14,8 +14,10 @@ struct weir_letter {
     struct weir_actor *to;
     struct weir_event event; /* its pointers point into the letter or at `numbers` */
     struct weir_message_body body;
-    double *numbers; /* owned */
-    char *text;      /* owned */
+    double *numbers; /* owned, and what follows */
+    char *text;
+    uint32_t *replicas; /* the event's replicas, or the view's hosts */
+    struct weir_view_node *nodes;
 };
 
 struct weir_mailbox {

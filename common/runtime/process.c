@@ -17,6 +17,9 @@
 #define LIFELINE_FD 3      /* in a child, next to the three standard ones */
 #define LAST_WORDS_MS 1000 /* for what grandchildren that keep a pipe open may still write */
 #define NAMES_IN_A_NOTE 8
+#define PAUSE_MS 100 /* before a child is started again, the first time */
+#define PAUSE_MOST_MS 5000
+#define CLOSING_MS 10
 
 extern char **environ;
 
@@ -35,6 +38,7 @@ struct member {
     size_t line_bytes;
     bool cut; /* the last piece handed on was full, and its line may go on */
     struct weir_child_end *end;
+    uv_timer_t again; /* it is started again when this rings */
 };
 
 enum group_phase { RUNNING, GRACE, STOPPING, KILLED };
@@ -253,6 +257,28 @@ static char **merge_environment(const char *const *own, char *lifeline)
     return merged;
 }
 
+static void on_again(uv_timer_t *timer);
+
+/* Whether a child that failed is to be started again; then it will be. */
+static bool plan_restart(struct member *member, const char *how)
+{
+    struct group *group = member->group;
+    const struct weir_child *child = &group->options->children[member->index];
+    if (group->phase != RUNNING || child->restarts == 0)
+        return false;
+    if (member->end->restarts == child->restarts) {
+        note(group, "%s ended with %s, for the %uth time: it is not started again", child->name, how,
+             child->restarts + 1);
+        return true;
+    }
+    uint64_t pause_ms = PAUSE_MS;
+    for (unsigned i = 0; i < member->end->restarts && pause_ms < PAUSE_MOST_MS; i++)
+        pause_ms *= 2;
+    note(group, "%s ended with %s: it is started again in %g s", child->name, how, (double)pause_ms / 1000);
+    uv_timer_start(&member->again, on_again, pause_ms, 0);
+    return true;
+}
+
 static void on_exit_of_child(uv_process_t *process, int64_t status, int signal)
 {
     struct member *member = process->data;
@@ -265,12 +291,15 @@ static void on_exit_of_child(uv_process_t *process, int64_t status, int signal)
     group->alive--;
     uv_close((uv_handle_t *)process, NULL);
     bool failed = status != 0 || signal != 0;
-    if (failed && !member->end->stopped) {
-        char how[128];
-        weir_child_describe(member->end, how, sizeof how);
-        note(group, "%s ended with %s", child->name, how);
-    }
     bool joined = !group->options->joined || group->options->joined(group->options->context);
+    char how[128];
+    weir_child_describe(member->end, how, sizeof how);
+    if (failed && joined && plan_restart(member, how)) {
+        stop_loop_when_done(group);
+        return;
+    }
+    if (failed && !member->end->stopped)
+        note(group, "%s ended with %s", child->name, how);
     if (group->phase == RUNNING && group->alive > 0 && failed && !joined) {
         stop_all(group);
     } else if (group->phase == RUNNING && group->alive > 0 && (failed || child->leads)) {
@@ -345,6 +374,23 @@ static bool start_member(struct member *member, struct weir_error *err)
     return true;
 }
 
+static void on_again(uv_timer_t *timer)
+{
+    struct member *member = timer->data;
+    struct weir_error err;
+    if (member->group->phase != RUNNING)
+        return;
+    if (member->output.open || member->errors.open) { /* whoever holds them is not the child */
+        close_reader(&member->output);
+        close_reader(&member->errors);
+        uv_timer_start(timer, on_again, CLOSING_MS, 0);
+        return;
+    }
+    member->end->restarts++;
+    if (!start_member(member, &err))
+        note(member->group, "%s", err.text);
+}
+
 static bool start_all(struct group *group, struct weir_child_end *ends, struct weir_error *err)
 {
     for (size_t i = 0; i < group->options->count; i++) {
@@ -352,6 +398,8 @@ static bool start_all(struct group *group, struct weir_child_end *ends, struct w
         group->members[i].group = group;
         group->members[i].index = i;
         group->members[i].end = &ends[i];
+        uv_timer_init(&group->loop, &group->members[i].again);
+        group->members[i].again.data = &group->members[i];
     }
     group->null_input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (group->null_input < 0 || pipe2(group->lifeline, O_CLOEXEC) != 0)

@@ -6,6 +6,8 @@
  *   - a child fails (exit status not 0, or a signal), or the one that leads is done: the others have `grace_ms` to find
  *     that out by themselves, then they get SIGTERM, then, after `stop_ms`, SIGKILL. A child that fails before they
  * know of each other (`joined`) is missed by nobody, so the others get SIGTERM at once.
+ *   - a child that may be started again (`restarts`) fails once all know of each other: it is, after a pause that
+ *     doubles each time, and nobody else ends; when it has failed once more than that, it stays away.
  *   - SIGINT or SIGTERM reaches the parent: children get SIGTERM and `stop_ms`; a second one kills at once.
  *   - the parent dies, however: children end at once, by the lifeline (below).
  *
@@ -30,6 +32,7 @@ struct weir_child {
     const char *const *arguments;   /* argv, with argv[0], ends with NULL */
     const char *const *environment; /* NAME=VALUE or NAME (unset) on top of the parent's, ends with NULL; or NULL */
     bool leads;                     /* once it has ended, the others should, too */
+    unsigned restarts;              /* how often it is started again when it has failed */
 };
 
 enum weir_child_state { WEIR_CHILD_NOT_STARTED, WEIR_CHILD_RUNNING, WEIR_CHILD_ENDED };
@@ -39,8 +42,9 @@ struct weir_child_end {
     int pid;
     int status; /* exit status, if `signal` is 0 */
     int signal;
-    bool stopped;   /* the group had told it to stop before it ended */
-    unsigned order; /* 1 for the first that ended, 2 for the next, ... */
+    bool stopped;      /* the group had told it to stop before it ended */
+    unsigned order;    /* 1 for the first that ended, 2 for the next, ... */
+    unsigned restarts; /* how often it was started again; all else is of the last time */
 };
 
 struct weir_group_options {

@@ -38,8 +38,10 @@ struct weir_actor {
     uint32_t wait_number;
     size_t actions_max;
     uint32_t peers;
-    /* Whose slot a new stream is, by its Hello; false and why it is refused. NULL: accepts no streams. */
-    bool (*admit)(void *context, const struct weir_hello *hello, uint32_t *peer, char *reason, size_t reason_bytes);
+    /* Whose slot a new stream is, by its Hello; false and why it is refused, and whether it may try again. NULL:
+     * accepts no streams. */
+    bool (*admit)(void *context, const struct weir_hello *hello, uint32_t *peer, char *reason, size_t reason_bytes,
+                  bool *again);
     /* Where a peer is that the core connects to. NULL: connects to nobody. */
     const char *(*address)(void *context, uint32_t peer, uint32_t *channel);
     /* Completes a message that is sent (what only the owner knows), and attaches its payload. NULL: nothing to do. */
@@ -75,7 +77,8 @@ void weir_thread_join(struct weir_thread *thread);
 /* Frees a thread that was never started or is joined, once nobody can post to its actors, which are the owner's. */
 void weir_thread_free(struct weir_thread *thread);
 
-/* Tells an actor something, from any thread, in order. body, numbers and text of the event are copied. */
+/* Tells an actor something, from any thread, in order. body, numbers, replicas and text of the event are copied; of a
+ * view, its nodes (without addresses) and hosts only. */
 void weir_post(struct weir_actor *actor, const struct weir_event *event);
 
 #endif

@@ -164,10 +164,10 @@ static void on_accepted(struct weir_thread *thread, const struct weir_transport_
     set_time(thread, binding, weir_clock_ns() + SILENT_NS);
 }
 
-static void refuse(struct weir_thread *thread, struct binding *binding, const char *reason)
+static void refuse(struct weir_thread *thread, struct binding *binding, const char *reason, bool again)
 {
     say(thread, binding, "refused", reason);
-    struct weir_message_body body = {.type = WEIR_REFUSED, .refused = {.reason = reason}};
+    struct weir_message_body body = {.type = WEIR_REFUSED, .refused = {reason, again}};
     uint8_t *header;
     size_t bytes = weir_wire_encode(&body, 0, &header);
     struct weir_outgoing outgoing = {.header = header, .header_bytes = bytes};
@@ -184,12 +184,13 @@ static bool admit(struct weir_thread *thread, struct binding *binding, const str
     struct weir_actor *actor = binding->actor;
     char reason[1024] = "";
     uint32_t peer = 0;
+    bool again = false;
     if (body->type != WEIR_HELLO) {
         break_off(thread, binding, "its first message is no Hello");
         return false;
     }
-    if (!actor->admit(actor->context, &body->hello, &peer, reason, sizeof reason)) {
-        refuse(thread, binding, reason);
+    if (!actor->admit(actor->context, &body->hello, &peer, reason, sizeof reason, &again)) {
+        refuse(thread, binding, reason, again);
         return false;
     }
     struct weir_stream *old = actor->streams[peer];

@@ -172,6 +172,7 @@ static void read_heartbeat(struct reading *r, const Weir__Heartbeat *from, struc
 
 static void read_refused(struct reading *r, const Weir__Refused *from, struct weir_refused *to)
 {
+    to->again = from->again;
     WEIR_WIRE_REFUSED_TEXTS(TEXT);
 }
 

@@ -176,6 +176,7 @@ static void put_heartbeat(struct weir_wire_store *store, const struct weir_heart
 static void put_refused(struct weir_wire_store *store, const struct weir_refused *from, Weir__Refused *to)
 {
     weir__refused__init(to);
+    to->again = from->again;
     WEIR_WIRE_REFUSED_TEXTS(TEXT);
 }
 

@@ -86,7 +86,7 @@ class Threads(ClusterCase):
         self.cpus = os.sched_getaffinity(0)
 
     def assert_computes(self, told, replicas, threads):
-        self.assertIn(f"computes {replicas} replicas on {threads} thread{'s' if threads > 1 else ''},", told)
+        self.assertIn(f"computes {replicas} of 4 replicas on {threads} thread{'s' if threads > 1 else ''}\n", told)
 
     @staticmethod
     def results_of(summary):

@@ -1,4 +1,5 @@
-"""kill -9 at any role and moment: every survivor says who is gone, by role, index and address, and exits 1."""
+"""kill -9 at any role and moment. The chief, a parameter server, or anybody before the job has begun: every survivor
+says who is gone, by role, index and address, and exits 1. A worker later on: the job goes on (test_workers.py)."""
 import contextlib
 import os
 import signal
@@ -8,6 +9,7 @@ import time
 from case import ClusterCase, harness, unittest
 
 VICTIMS = ("chief/0", "ps/1", "worker/1")
+NEEDED = ("chief/0", "ps/1")
 
 
 class Kill(ClusterCase):
@@ -19,6 +21,20 @@ class Kill(ClusterCase):
         for name, code in codes.items():
             self.assertEqual(code, 1, cluster.processes[name].told())
             self.assert_names(cluster.stderr(name), cluster, victim)
+
+    def check_that_it_goes_on(self, cluster, victim, since, moment):
+        """Epochs go on; then the chief is told to stop, and all end."""
+        chief = cluster.processes["chief/0"]
+        chief.wait_for_line("1 of 2 workers are there")
+        self.measured(f"kill {victim} {moment}: until it was lost", time.monotonic() - since)
+        self.assert_names(chief.stderr(), cluster, victim)
+        done = chief.stderr().count(" info: epoch ")
+        harness.wait_until(lambda: chief.stderr().count(" info: epoch ") > done + 1, "more epochs",
+                           evidence=cluster.told)
+        cluster.kill("chief/0", signal.SIGTERM)
+        codes = cluster.wait_all()
+        self.assertEqual(codes.pop(victim), -signal.SIGKILL)
+        self.assertEqual(set(codes.values()), {1}, cluster.told())
 
     def kill_when(self, job, victim, moment, ready, started=None):
         with self.subTest(victim=victim), harness.Cluster(job, ps=2, workers=2) as cluster:
@@ -43,7 +59,7 @@ class Kill(ClusterCase):
     def test_in_a_step(self):
         """Without validation, a run that has ended an epoch and has many before it is in a step."""
         job = self.job({"fit.epochs": 100000, "data.validation": None})
-        for victim in VICTIMS:
+        for victim in NEEDED:
             self.kill_when(job, victim, "in a step", self.wait_for_an_epoch)
 
     def test_in_validation(self):
@@ -59,7 +75,8 @@ class Kill(ClusterCase):
                 since = time.monotonic()
                 cluster.kill(victim)
                 cluster.kill("worker/0", signal.SIGCONT)
-                self.check_survivors(cluster, victim, since, "in validation")
+                check = self.check_survivors if victim in NEEDED else self.check_that_it_goes_on
+                check(cluster, victim, since, "in validation")
 
     def stop_in_validation(self, cluster, name):
         """Stops that worker until this falls into a validation: in a step, it goes on and is stopped again."""
@@ -166,7 +183,7 @@ class KillRun(ClusterCase):
             self.assertIn("the job failed: ps/1 ended with", result.stderr)
 
     def test_when_a_child_is_killed_the_run_names_it_and_exits_1(self):
-        for victim in VICTIMS:
+        for victim in NEEDED:
             with self.subTest(victim=victim), harness.Run(self.long(), ps=2, workers=2) as run:
                 run.process.wait_for_line("epoch 1/")
                 children = run.children()

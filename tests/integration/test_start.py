@@ -167,8 +167,20 @@ class Stop(ClusterCase):
             self.assertNotIn(run.process.wait(), (0, None), run.process.told())
             run.wait_for_processes()
 
-    def test_control_c_at_one_role_ends_all(self):
-        for name in ("chief/0", "ps/0", "worker/1"):
+    def test_control_c_at_a_worker_ends_that_one(self):
+        with harness.Cluster(self.long(), ps=1, workers=2) as cluster:
+            cluster.start_all()
+            chief = cluster.processes["chief/0"]
+            chief.wait_for_line("epoch 1/")
+            cluster.kill("worker/1", signal.SIGINT)
+            self.assertEqual(cluster.processes["worker/1"].wait(), 1, cluster.told())
+            chief.wait_for_line(f"lost worker/1 at {cluster.address('worker/1')}: ")
+            chief.wait_for_line("1 of 2 workers are there")
+            cluster.kill("chief/0", signal.SIGINT)
+            self.assertEqual(set(cluster.wait_all().values()), {1}, cluster.told())
+
+    def test_control_c_at_a_role_that_is_needed_ends_all(self):
+        for name in ("chief/0", "ps/0"):
             with self.subTest(name=name), harness.Cluster(self.long(), ps=1, workers=2) as cluster:
                 cluster.start_all()
                 cluster.processes["chief/0"].wait_for_line("epoch 1/")

@@ -77,7 +77,7 @@ class Refusals(ClientCase):
 
     def wrong_control(self, client, hello):
         worker = dict(role=wire.ROLE_WORKER, index=0, incarnation=4, job_hash=hello.job_hash)
-        self.refused(client, worker, "worker/0", "another process")
+        self.refused(client, worker, "worker/0", "data set")  # as if it had been started again, elsewhere
         for role in (wire.ROLE_UNSPECIFIED, 9):
             self.refused(client, {**worker, "role": role}, "role")
         for words, body in (

@@ -120,9 +120,10 @@ void check_covered(struct sim *sim, const struct weir_covered *covered)
 void check_silence(struct sim *sim)
 {
     enum weir_chief_state chief = weir_chief_state(sim->actors[0].core);
-    if (sim->silence_judged && !sim->config.reset_per_mille && !sim->cut.came && sim->processes[0].alive &&
+    bool goes_on = sim->config.elastic && sim->processes[sim->paused].kind == WORKER && sim->said_lost[sim->paused];
+    if (sim->silence_judged && !goes_on && !sim->config.reset_per_mille && !sim->cut.came && sim->processes[0].alive &&
         chief < WEIR_CHIEF_FINISHING)
-        sim_fail(sim, "%s was silent for %.1f s, and the job goes on", sim->processes[sim->paused].name,
+        sim_fail(sim, "%s was silent for %.1f s, and nobody minds", sim->processes[sim->paused].name,
                  (double)sim->pause_ns / 1e9);
 }
 
@@ -191,7 +192,7 @@ static bool admits(const struct actor *actor, const struct weir_hello *hello)
     const char *reason;
     bool differs;
     return actor->kind == ACTOR_CHIEF ? weir_chief_admit(actor->core, hello, &peer, &reason, &differs)
-                                      : weir_ps_lane_admit(actor->core, hello, &peer, &reason);
+                                      : weir_ps_lane_admit(actor->core, hello, &peer, &reason, &differs);
 }
 
 /* Whoever lets this Hello in must refuse those that differ from it in what matters. */
@@ -208,6 +209,8 @@ void check_admission(struct sim *sim, const struct actor *actor, const struct we
         begun = weir_chief_state(actor->core) >= WEIR_CHIEF_TRAINING &&
                 weir_chief_state(actor->core) <= WEIR_CHIEF_FINISHING;
     bool member = hello->role == WEIR_NODE_PS || hello->role == WEIR_NODE_WORKER;
+    if (sim->config.elastic && actor->kind == ACTOR_CHIEF && hello->role == WEIR_NODE_WORKER)
+        begun = false; /* it may have been started again */
     if (begun && hello->role != WEIR_NODE_OBSERVER && admits(actor, &other))
         sim_fail(sim, "another process is admitted in the place of a node that the view names");
     other = *hello;
@@ -260,13 +263,21 @@ static bool names_the_silent(const struct sim *sim, const struct process *proces
     return sim->silent && (names(process, sim, (uint32_t)sim->paused) || process == &sim->processes[sim->paused]);
 }
 
+/* The job ended without a worker that was lost, and it finds nobody there. */
+static bool came_too_late(const struct sim *sim, const struct process *process)
+{
+    int32_t number = (int32_t)(process - sim->processes);
+    bool away = process->life || sim->said_lost[number] || (sim->silent && sim->paused == number);
+    return sim->config.elastic && away && strstr(process->reason, "chief/0");
+}
+
 /* Whether a process that failed says why: it names whom the cluster lost, or who was told to stop, or what failed. */
 static bool names_the_cause(const struct sim *sim, const struct process *process)
 {
     return (sim->killed_at && names(process, sim, (uint32_t)sim->killed)) ||
            (sim->signal_came && names(process, sim, (uint32_t)sim->signalled)) ||
            (chief_was_away(sim) && says_lost(process)) || names_the_cut(sim, process) ||
-           names_the_silent(sim, process) ||
+           names_the_silent(sim, process) || came_too_late(sim, process) ||
            (sim->differs >= 0 && strstr(process->reason, "all workers must read the same data")) ||
            (sim->config.no_results && strstr(process->reason, "no space left")) ||
            (!sim->processes[0].alive && strstr(process->reason, "chief/0 could not be reached")); /* came too late */
@@ -293,18 +304,44 @@ void check_killed_is_named(struct sim *sim)
     if (!sim->killed_at || sim->now < sim->killed_at + 4000 * MS || !training || sim->config.pause || sim->cut.came ||
         sim->config.reset_per_mille || sim->signal_came)
         return;
+    bool worker = sim->processes[sim->killed].kind == WORKER;
+    if (sim->config.elastic && (sim->now > sim->killed_at + 4400 * MS || (worker && sim->config.workers > 1) ||
+                                sim->processes[sim->killed].alive))
+        return; /* others are lost with it, took over, or it is back */
     if (!strstr(weir_chief_waiting(chief), sim->processes[sim->killed].name))
         sim_fail(sim, "%s was killed, and the chief says that it waits for \"%s\"", sim->processes[sim->killed].name,
                  weir_chief_waiting(chief));
     sim->coverage->count[COUNT_NAMED]++;
 }
 
-void check_end(struct sim *sim)
+/* A worker was lost, others were there or it came back, and nothing else happened: then all is as if nothing had. */
+static void check_survival(struct sim *sim)
 {
+    bool other_faults = (sim->silent && (sim->processes[sim->paused].kind != WORKER || !sim->silence_judged)) ||
+                        sim->cut.came || sim->signal_came || sim->differs >= 0 || sim->config.no_results ||
+                        (sim->config.pause && sim->paused == 0);
+    bool lost = (sim->killed_at && sim->processes[sim->killed].kind == WORKER) ||
+                (sim->silence_judged && sim->processes[sim->paused].kind == WORKER && !sim->killed_at);
+    bool others = sim->config.workers > 1 || sim->config.restart || !sim->killed_at;
+    if (!sim->config.elastic || other_faults || !lost || !others || (sim->killed_at && sim->killed_before_view))
+        return;
+    if (sim->processes[0].code != 0)
+        sim_fail(sim, "a worker was lost, and the job ended: %s", sim->processes[0].reason);
     for (uint32_t p = 0; p < sim->process_count; p++) {
         const struct process *process = &sim->processes[p];
-        if ((int32_t)p == sim->killed && sim->killed_at)
-            continue;
+        if (process->exited && process->code != 0 && !sim->config.reset_per_mille && !came_too_late(sim, process))
+            sim_fail(sim, "the job finished, and %s did not: %s", process->name, process->reason);
+    }
+    sim->coverage->count[COUNT_LOST_AND_FINISHED]++;
+}
+
+void check_end(struct sim *sim)
+{
+    check_survival(sim);
+    for (uint32_t p = 0; p < sim->process_count; p++) {
+        const struct process *process = &sim->processes[p];
+        if ((int32_t)p == sim->killed && !process->alive && !process->exited)
+            continue; /* and not started again */
         if (!process->exited)
             sim_fail(sim, "invariant 5: %s never came to an end", process->name);
         else if (process->code != 0 && !names_the_cause(sim, process))

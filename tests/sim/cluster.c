@@ -42,14 +42,21 @@ static uint64_t global_time(const struct sim *sim, uint32_t process, uint64_t lo
 static uint32_t add_actor(struct sim *sim, enum actor_kind kind, uint32_t process, uint32_t lane, uint32_t peers,
                           size_t actions_max)
 {
-    assert(sim->actor_count < MAX_ACTORS && peers <= MAX_PEERS);
-    struct actor *actor = &sim->actors[sim->actor_count];
-    *actor = (struct actor){.kind = kind, .process = process, .lane = lane, .peers = peers};
+    uint32_t id = 0; /* of a process that is started again, or has its view, they are there */
+    while (id < sim->actor_count &&
+           (sim->actors[id].process != process || sim->actors[id].kind != kind || sim->actors[id].lane != lane))
+        id++;
+    assert(id < MAX_ACTORS && peers <= MAX_PEERS);
+    struct actor *actor = &sim->actors[id];
+    uint64_t timer_id = id < sim->actor_count ? actor->timer_id + 1 : 0;
+    *actor = (struct actor){.kind = kind, .process = process, .lane = lane, .peers = peers, .timer_id = timer_id};
     for (uint32_t p = 0; p < MAX_PEERS; p++)
         actor->slot[p] = -1;
     actor->actions.capacity = actions_max;
     actor->actions.list = weir_arena_take(&sim->arena, actions_max, sizeof(struct weir_action));
-    return sim->actor_count++;
+    if (id == sim->actor_count)
+        sim->actor_count++;
+    return id;
 }
 
 static struct weir_hello hello_of(enum weir_node_role role, uint32_t index, uint64_t incarnation)
@@ -80,6 +87,7 @@ static void build_chief(struct sim *sim)
         .lease_ns = 5000 * MS,
         .heartbeat_ns = 100 * MS,
         .observers = 1,
+        .elastic = config->elastic,
     };
     uint32_t peers = config->servers + config->workers + config->servers * config->lanes + 1;
     uint32_t a = add_actor(sim, ACTOR_CHIEF, 0, 0, peers, weir_chief_actions_max(&chief));
@@ -87,7 +95,7 @@ static void build_chief(struct sim *sim)
     sim->actors[a].running = true;
 }
 
-static void build_node(struct sim *sim, uint32_t process)
+void cluster_build_node(struct sim *sim, uint32_t process)
 {
     struct process *p = &sim->processes[process];
     struct weir_node_config node = {
@@ -105,19 +113,31 @@ static void build_node(struct sim *sim, uint32_t process)
 }
 
 /* By process: the chief, the servers, the workers. */
-static const uint64_t *incarnations_of(struct sim *sim)
+static const uint64_t *incarnations_of(struct sim *sim, const struct weir_view *view)
 {
     uint64_t *incarnations = weir_arena_take(&sim->arena, MAX_PROCESSES, sizeof(uint64_t));
     for (uint32_t i = 0; i < sim->process_count; i++)
-        incarnations[i] = sim->processes[i].incarnation;
+        incarnations[i] = view ? view->nodes[i].incarnation : sim->processes[i].incarnation;
     return incarnations;
 }
 
-static void build_server_lanes(struct sim *sim, uint32_t process)
+/* By replica: of the view, or before there is one as if all were there. */
+static const uint32_t *hosts_of(struct sim *sim, const struct weir_view *view)
+{
+    bool present[MAX_WORKERS];
+    uint32_t *hosts = weir_arena_take(&sim->arena, MAX_REPLICAS, sizeof(uint32_t));
+    memset(present, true, sizeof present);
+    weir_layout_place(hosts, sim->config.replicas, present, sim->config.workers);
+    for (uint32_t r = 0; view && r < sim->config.replicas; r++)
+        hosts[r] = view->hosts[r];
+    return hosts;
+}
+
+static void build_server_lanes(struct sim *sim, uint32_t process, const struct weir_view *view)
 {
     const struct sim_config *config = &sim->config;
     struct process *p = &sim->processes[process];
-    const uint64_t *incarnations = incarnations_of(sim);
+    const uint64_t *incarnations = incarnations_of(sim, view);
     for (uint32_t l = 0; l < config->lanes; l++) {
         struct weir_ps_lane_config lane = {
             .generation = config->generation,
@@ -138,6 +158,7 @@ static void build_server_lanes(struct sim *sim, uint32_t process)
             .recorder_name = sim->server_names[0],
             .chief_name = sim->processes[0].name,
             .worker_names = sim->worker_names,
+            .hosts = hosts_of(sim, view),
             .start_timeout_ns = 60000 * MS,
             .patience_ns = 5000 * MS,
             .worker_incarnations = incarnations + 1 + config->servers,
@@ -152,7 +173,8 @@ static void build_server_lanes(struct sim *sim, uint32_t process)
         return;
     struct weir_recorder_config recorder = {.generation = config->generation,
                                             .replicas = config->replicas,
-                                            .workers = config->workers,
+                                            .hosts = hosts_of(sim, view),
+                                            .chief_name = sim->processes[0].name,
                                             .servers = config->servers,
                                             .worker_names = sim->worker_names,
                                             .server_names = sim->server_names,
@@ -161,12 +183,10 @@ static void build_server_lanes(struct sim *sim, uint32_t process)
     sim->actors[a].core = weir_recorder_init(&sim->arena, &recorder);
 }
 
-static void build_worker_lanes(struct sim *sim, uint32_t process)
+static void build_worker_lanes(struct sim *sim, uint32_t process, const struct weir_view *view)
 {
     const struct sim_config *config = &sim->config;
     struct process *p = &sim->processes[process];
-    uint32_t first, count;
-    weir_layout_hosted(p->index, config->replicas, config->workers, &first, &count);
     for (uint32_t l = 0; l < config->lanes; l++) {
         struct weir_exchange_config exchange = {
             .generation = config->generation,
@@ -176,12 +196,12 @@ static void build_worker_lanes(struct sim *sim, uint32_t process)
             .numerics = "",
             .self = p->index,
             .lane = l,
-            .workers = config->workers,
             .replicas = config->replicas,
+            .hosts = hosts_of(sim, view),
             .layout = sim->layout,
             .credit = config->credit,
             .server_names = sim->server_names,
-            .server_incarnations = incarnations_of(sim) + 1,
+            .server_incarnations = incarnations_of(sim, view) + 1,
             .chief_name = sim->processes[0].name,
             .start_timeout_ns = 60000 * MS,
             .patience_ns = 5000 * MS,
@@ -189,10 +209,22 @@ static void build_worker_lanes(struct sim *sim, uint32_t process)
         uint32_t a = add_actor(sim, ACTOR_EXCHANGE, process, l, config->servers, weir_exchange_actions_max(&exchange));
         sim->actors[a].core = weir_exchange_init(&sim->arena, &exchange);
     }
-    struct weir_worker_config worker = {
-        .lanes = config->lanes, .stands_by = count == 0, .layout = sim->layout, .server_names = sim->server_names};
+    struct weir_worker_config worker = {.self = p->index,
+                                        .lanes = config->lanes,
+                                        .replicas = config->replicas,
+                                        .hosts = hosts_of(sim, view),
+                                        .layout = sim->layout,
+                                        .server_names = sim->server_names};
     uint32_t a = add_actor(sim, ACTOR_WORKER, process, 0, 1, WEIR_WORKER_ACTIONS_MAX);
     sim->actors[a].core = weir_worker_init(&sim->arena, &worker);
+}
+
+void cluster_build_lanes(struct sim *sim, uint32_t process, const struct weir_view *view)
+{
+    if (sim->processes[process].kind == SERVER)
+        build_server_lanes(sim, process, view);
+    else
+        build_worker_lanes(sim, process, view);
 }
 
 static void add_process(struct sim *sim, enum process_kind kind, uint32_t index)
@@ -229,11 +261,8 @@ void cluster_build(struct sim *sim)
         sim->worker_names[w] = sim->processes[worker_process(sim, w)].name;
     build_chief(sim);
     for (uint32_t p = 1; p < sim->process_count; p++) {
-        build_node(sim, p);
-        if (sim->processes[p].kind == SERVER)
-            build_server_lanes(sim, p);
-        else
-            build_worker_lanes(sim, p);
+        cluster_build_node(sim, p);
+        cluster_build_lanes(sim, p, NULL);
     }
     for (uint32_t a = 0; a < sim->actor_count; a++) {
         if (sim->actors[a].kind != ACTOR_CHIEF && sim->actors[a].kind != ACTOR_NODE)
@@ -349,7 +378,7 @@ static uint64_t core_waiting(const struct actor *actor, char *text, size_t bytes
 void cluster_look(struct sim *sim, struct sim_event *event)
 {
     uint32_t process = sim->actors[event->actor].process;
-    if (!sim->processes[process].alive)
+    if (!sim->processes[process].alive || event->life != sim->processes[process].life)
         return;
     if (process == 0)
         check_killed_is_named(sim);
@@ -369,21 +398,26 @@ void cluster_look(struct sim *sim, struct sim_event *event)
         sim_say(sim, "%s has waited for %s", sim->processes[process].name, text);
         cluster_step(sim, event->actor, &told);
     }
-    sim_schedule(sim, sim->now + WEIR_WAIT_LOOK_NS, LOOK)->actor = event->actor;
+    struct sim_event *next = sim_schedule(sim, sim->now + WEIR_WAIT_LOOK_NS, LOOK);
+    next->actor = event->actor;
+    next->life = event->life;
 }
 
 void cluster_local(struct sim *sim, struct sim_event *event)
 {
     struct actor *actor = &sim->actors[event->actor];
     struct process *process = &sim->processes[actor->process];
+    if (event->life != process->life)
+        return;
     if (event->local == WEIR_ON_START)
         actor->running = process->alive;
     if (event->local == WEIR_ON_READY)
-        credit_ready(actor, event->step, event->offset);
+        credit_ready(sim, actor, event);
     if (event->local == WEIR_ON_APPLIED)
         sim->life[event->chunk][event->step + 1] = RELEASED;
     if (event->local == WEIR_ON_COMPUTED && process->computing && process->alive) {
-        check_compute(sim, actor->process, process->compute_step); /* nothing was overwritten meanwhile */
+        if (!process->overwritten)
+            check_compute(sim, actor->process, process->compute_step); /* nothing was overwritten meanwhile */
         process->computing = false;
     }
     struct weir_event out = {
@@ -391,6 +425,9 @@ void cluster_local(struct sim *sim, struct sim_event *event)
         .body = event->parcel.has_body ? &event->parcel.body : NULL,
         .lane = event->lane,
         .round = event->round,
+        .part = event->part,
+        .replicas = event->replicas,
+        .replica_count = event->replica_count,
         .step = event->step,
         .offset = event->offset,
         .chunk = event->chunk,
@@ -401,68 +438,4 @@ void cluster_local(struct sim *sim, struct sim_event *event)
         out.number_count = sim->pieces_of[event->chunk];
     }
     cluster_step(sim, event->actor, &out);
-}
-
-void cluster_kill(struct sim *sim, uint32_t process)
-{
-    struct process *p = &sim->processes[process];
-    if (!p->alive)
-        return;
-    sim_say(sim, "%s is killed", p->name);
-    p->alive = false;
-    sim->killed_at = sim->now;
-    sim->coverage->count[COUNT_KILLS]++;
-    for (uint32_t a = 0; a < sim->actor_count; a++)
-        if (sim->actors[a].process == process)
-            sim->actors[a].running = false;
-    net_process_died(sim, process);
-}
-
-/* As SIGTERM does. */
-void cluster_signal(struct sim *sim, uint32_t process)
-{
-    const struct process *p = &sim->processes[process];
-    uint32_t actor = actor_of(sim, process, p->kind == CHIEF ? ACTOR_CHIEF : ACTOR_NODE, 0);
-    if (!p->alive || !sim->actors[actor].running)
-        return;
-    sim_say(sim, "%s is told to stop", p->name);
-    sim->signal_came = true;
-    struct weir_event event = {.kind = WEIR_ON_FAILED, .text = "told to stop"};
-    cluster_step(sim, actor, &event);
-}
-
-static void add_counts(struct weir_machine_counts *to, const struct weir_machine_counts *from)
-{
-    for (int i = 0; i < WEIR_MACHINE_ROWS_MAX; i++)
-        to->row[i] += from->row[i];
-}
-
-void cluster_counts(struct sim *sim)
-{
-    struct coverage *coverage = sim->coverage;
-    for (uint32_t a = 0; a < sim->actor_count; a++) {
-        const void *core = sim->actors[a].core;
-        switch (sim->actors[a].kind) {
-        case ACTOR_CHIEF:
-            add_counts(&coverage->chief, weir_chief_counts(core));
-            add_counts(&coverage->link, weir_chief_link_counts(core));
-            break;
-        case ACTOR_NODE:
-            add_counts(&coverage->node, weir_node_counts(core));
-            add_counts(&coverage->link, weir_node_link_counts(core));
-            break;
-        case ACTOR_LANE:
-            add_counts(&coverage->chunk, weir_ps_lane_chunk_counts(core));
-            add_counts(&coverage->link, weir_ps_lane_link_counts(core));
-            break;
-        case ACTOR_EXCHANGE:
-            add_counts(&coverage->link, weir_exchange_link_counts(core));
-            break;
-        case ACTOR_RECORDER:
-            add_counts(&coverage->recorder, weir_recorder_counts(core));
-            break;
-        default:
-            add_counts(&coverage->worker, weir_worker_counts(core));
-        }
-    }
 }

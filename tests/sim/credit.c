@@ -33,14 +33,26 @@ static uint32_t allowed(const struct sim *sim, const struct actor *actor, uint32
     return window;
 }
 
-void credit_ready(struct actor *actor, uint64_t step, uint64_t offset)
+void credit_ready(const struct sim *sim, struct actor *actor, const struct sim_event *event)
 {
     struct window *window = &actor->window;
-    if (!window->has_step || step > window->step)
+    const struct process *worker = &sim->processes[actor->process];
+    if (!window->has_step || event->step > window->step) {
         window->covered = window->sent = 0;
+        for (uint32_t c = 0; c < sim->layout.chunks; c++) /* others have brought this worker's part */
+            if (window->told[c] == event->step + 1)
+                window->covered |= bit_of(c);
+        for (uint32_t c = 0; c < sim->layout.chunks; c++)
+            for (int parity = 0; parity < 2; parity++)
+                if (worker->version[parity][c] != UINT64_MAX && worker->version[parity][c] > event->step)
+                    window->covered |= bit_of(c);
+    } else if (event->part > window->part) {
+        window->sent = 0;
+    }
     window->has_step = true;
-    window->step = step;
-    window->offset = offset;
+    window->step = event->step;
+    window->part = event->part;
+    window->offset = event->offset;
 }
 
 void credit_received(const struct sim *sim, struct actor *actor, uint32_t server, const struct weir_message_body *body)
@@ -49,8 +61,11 @@ void credit_received(const struct sim *sim, struct actor *actor, uint32_t server
     if (body->type == WEIR_HELLO) { /* what was under way may be lost */
         window->greeted |= UINT32_C(1) << server;
         window->sent &= ~chunks_of(sim, server, actor->lane);
-    } else if (body->type == WEIR_COVERED && window->has_step && body->covered.step == window->step) {
-        window->covered |= bit_of(body->covered.chunk);
+    } else if (body->type == WEIR_COVERED) {
+        if (body->covered.step + 1 > window->told[body->covered.chunk])
+            window->told[body->covered.chunk] = body->covered.step + 1;
+        if (window->has_step && body->covered.step == window->step)
+            window->covered |= bit_of(body->covered.chunk);
     } else if (body->type == WEIR_WEIGHTS && window->has_step && body->weights.version > window->step) {
         window->covered |= bit_of(body->weights.chunk);
     }

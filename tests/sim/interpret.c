@@ -16,6 +16,7 @@ static struct sim_event *tell(struct sim *sim, uint32_t to, enum weir_event_kind
     *at = sim->now + delay > *at ? sim->now + delay : *at + 1;
     struct sim_event *event = sim_schedule(sim, *at, LOCAL);
     event->actor = to;
+    event->life = sim->processes[actor->process].life;
     event->local = kind;
     return event;
 }
@@ -65,6 +66,10 @@ static void do_tell(struct sim *sim, const struct actor *actor, const struct wei
     }
     if (action->tell == WEIR_ON_RECORD && actor->kind == ACTOR_RECORDER) {
         check_record(sim, &action->body.record);
+        if (sim->config.kill_late && action->body.record.order == WEIR_ORDER_STOP) {
+            sim->coverage->count[COUNT_LATE_KILLS]++;
+            sim_schedule(sim, sim->now + sim_delay(sim), KILL);
+        }
         sim_say(sim, "%s: record of step %llu round %u: %s", sim->processes[actor->process].name,
                 (unsigned long long)action->body.record.step, action->body.record.round,
                 action->body.record.order == WEIR_ORDER_TRAIN      ? "train"
@@ -185,6 +190,9 @@ uint64_t gradient_payload(struct sim *sim, const struct process *worker, struct 
         sim_fail(sim, "%s sends node (%u, %u), which the tree does not have", worker->name, level, index);
         return 0;
     }
+    if (reference_replicas(sim->config.replicas, level, index) & ~worker->gradient_replicas)
+        sim_fail(sim, "%s sends node (%u, %u) of step %llu, not all of which it has computed", worker->name, level,
+                 index, (unsigned long long)contribution->step);
     uint64_t value = reference_gradient(&sim->config, worker->gradient_step, contribution->chunk,
                                         worker->gradient_weights, level, index);
     contribution->empty = value == SUM_OF_NOTHING;
@@ -194,12 +202,12 @@ uint64_t gradient_payload(struct sim *sim, const struct process *worker, struct 
     return payload_new(sim, value, reference_replicas(sim->config.replicas, level, index));
 }
 
-static void tell_seals(struct sim *sim, uint32_t process, const struct weir_record *record, uint64_t all,
+static void tell_seals(struct sim *sim, uint32_t process, const struct weir_action *compute, uint64_t all,
                        uint64_t delay)
 {
-    uint32_t first, count;
-    weir_layout_hosted(sim->processes[process].index, sim->config.replicas, sim->config.workers, &first, &count);
-    for (uint32_t r = first; r < first + count; r++) {
+    const struct weir_record *record = &compute->body.record;
+    for (size_t i = 0; i < compute->replica_count; i++) {
+        uint32_t r = compute->replicas[i];
         struct weir_message_body body = {.type = WEIR_SEAL};
         body.seal = (struct weir_seal){
             .generation = record->generation, .step = record->step, .round = record->round, .replica = r};
@@ -211,36 +219,68 @@ static void tell_seals(struct sim *sim, uint32_t process, const struct weir_reco
     }
 }
 
+/* Of this step a chunk was made that shows that it is finished: nobody waits for what would be computed. */
+static bool is_finished(const struct process *worker, const struct sim *sim, uint64_t step)
+{
+    for (uint32_t c = 0; c < sim->layout.chunks; c++)
+        if (worker->version[step & 1][c] != UINT64_MAX && worker->version[step & 1][c] > step)
+            return true;
+    return false;
+}
+
+/* Gradients become final from the last layer on. */
+static void tell_ready(struct sim *sim, uint32_t process, const struct weir_action *compute, uint64_t delay)
+{
+    uint64_t end = sim->layout.flat_elements;
+    for (uint32_t piece = 0; piece < 3; piece++)
+        for (uint32_t l = 0; l < sim->config.lanes; l++) {
+            struct sim_event *event =
+                tell(sim, actor_of(sim, process, ACTOR_EXCHANGE, l), WEIR_ON_READY, delay * (piece + 1));
+            event->step = compute->step;
+            event->part = compute->part;
+            event->offset = piece == 2 ? 0 : end * (2 - piece) / 3;
+            event->replica_count = (uint32_t)compute->replica_count;
+            memcpy(event->replicas, compute->replicas, compute->replica_count * sizeof(uint32_t));
+        }
+}
+
+static void keep_gradient(struct process *worker, const struct weir_action *compute, uint64_t all)
+{
+    if (!worker->has_gradient || worker->gradient_step != compute->step)
+        worker->gradient_replicas = 0;
+    worker->has_gradient = true;
+    worker->gradient_step = compute->step;
+    worker->gradient_weights = all;
+    for (size_t i = 0; i < compute->replica_count; i++)
+        worker->gradient_replicas |= UINT64_C(1) << compute->replicas[i];
+}
+
 static void do_compute(struct sim *sim, uint32_t id, const struct weir_action *action)
 {
     uint32_t process = sim->actors[id].process;
     struct process *worker = &sim->processes[process];
     const struct weir_record *record = &action->body.record;
-    check_compute(sim, process, record->step);
-    uint64_t all = reference_all(worker->weights[record->step & 1], sim->layout.chunks);
     uint64_t delay = sim_delay(sim);
-    worker->computing = true;
-    worker->compute_step = record->step;
-    sim_say(sim, "%s computes step %llu round %u", worker->name, (unsigned long long)record->step, record->round);
-    if (record->order == WEIR_ORDER_TRAIN) {
-        worker->has_gradient = true;
-        worker->gradient_step = record->step;
-        worker->gradient_weights = all;
-        uint64_t end = sim->layout.flat_elements;
-        for (uint32_t part = 0; part < 3; part++) { /* gradients become final from the last layer on */
-            uint64_t offset = part == 2 ? 0 : end * (2 - part) / 3;
-            for (uint32_t l = 0; l < sim->config.lanes; l++) {
-                struct sim_event *event =
-                    tell(sim, actor_of(sim, process, ACTOR_EXCHANGE, l), WEIR_ON_READY, delay * (part + 1));
-                event->step = record->step;
-                event->offset = offset;
-            }
+    bool in_vain = sim->config.elastic && is_finished(worker, sim, record->step);
+    sim_say(sim, "%s computes step %llu round %u, %zu replicas from %u on%s", worker->name,
+            (unsigned long long)record->step, record->round, action->replica_count, action->replicas[0],
+            in_vain ? ", in vain" : "");
+    sim->coverage->count[COUNT_TAKEN_OVER] += action->part > 0;
+    if (!in_vain) {
+        check_compute(sim, process, record->step);
+        uint64_t all = reference_all(worker->weights[record->step & 1], sim->layout.chunks);
+        worker->computing = true;
+        worker->overwritten = false;
+        worker->compute_step = record->step;
+        if (record->order == WEIR_ORDER_TRAIN) {
+            keep_gradient(worker, action, all);
+            tell_ready(sim, process, action, delay);
         }
+        tell_seals(sim, process, action, all, 3 * delay + hop(sim));
     }
     struct sim_event *done = tell(sim, id, WEIR_ON_COMPUTED, 3 * delay);
     done->step = record->step;
     done->round = record->round;
-    tell_seals(sim, process, record, all, 3 * delay + hop(sim));
 }
 
 static void store(struct sim *sim, uint32_t id, const struct weir_action *action)
@@ -257,7 +297,9 @@ static void store(struct sim *sim, uint32_t id, const struct weir_action *action
         return;
     }
     uint64_t parity = action->step & 1;
-    if (process->computing && action->step != process->compute_step && (process->compute_step & 1) == parity)
+    bool used = process->computing && action->step != process->compute_step && (process->compute_step & 1) == parity;
+    process->overwritten |= used; /* it is computed to the end first, so its gradient is whole */
+    if (used && !sim->config.elastic)
         sim_fail(sim, "invariant 3: %s overwrites version %llu while it computes with it", process->name,
                  (unsigned long long)process->compute_step);
     if (value != reference_weights(sim->reference, action->chunk, action->step))
@@ -272,14 +314,21 @@ static void store(struct sim *sim, uint32_t id, const struct weir_action *action
 
 /* ---- all */
 
-static void start_lanes(struct sim *sim, uint32_t process)
+static void start_lanes(struct sim *sim, uint32_t process, const struct weir_view *view)
 {
+    bool first = !sim->processes[process].lanes_up;
     sim->processes[process].lanes_up = true;
+    if (first && sim->config.elastic)
+        cluster_build_lanes(sim, process, view);
+    sim->coverage->count[COUNT_VIEWS] += !first;
     for (uint32_t a = 0; a < sim->actor_count; a++) {
         struct actor *actor = &sim->actors[a];
         if (actor->process != process || actor->kind == ACTOR_NODE || actor->kind == ACTOR_CHIEF)
             continue;
-        tell(sim, a, WEIR_ON_START, hop(sim));
+        struct sim_event *event = tell(sim, a, first ? WEIR_ON_START : WEIR_ON_VIEW, hop(sim));
+        struct weir_message_body body = {.type = WEIR_VIEW, .view = *view};
+        if (!first)
+            parcel_copy(&event->parcel, &body);
     }
 }
 
@@ -331,7 +380,9 @@ void interpret(struct sim *sim, uint32_t id, const struct weir_action *action)
         net_connect(sim, id, action->peer);
         break;
     case WEIR_DO_CLOSE:
-        if (!observer_cut_off(&sim->actors[id], action->peer))
+        if (sim->actors[id].kind == ACTOR_LANE && sim->config.elastic && action->peer < sim->config.workers)
+            net_close(sim, id, action->peer, action->text);
+        else if (!observer_cut_off(&sim->actors[id], action->peer))
             sim_fail(sim, "%s cuts off a stream of the cluster, whose nodes keep the rules: %s",
                      sim->processes[sim->actors[id].process].name, action->text);
         break;
@@ -361,8 +412,14 @@ void interpret(struct sim *sim, uint32_t id, const struct weir_action *action)
         do_compute(sim, id, action);
         break;
     case WEIR_DO_LANES:
-        sim_say(sim, "%s has the view", sim->processes[sim->actors[id].process].name);
-        start_lanes(sim, sim->actors[id].process);
+        sim_say(sim, "%s has view %llu", sim->processes[sim->actors[id].process].name,
+                (unsigned long long)action->body.view.number);
+        start_lanes(sim, sim->actors[id].process, &action->body.view);
+        break;
+    case WEIR_DO_SAY:
+        sim_say(sim, "chief/0: %s", action->text);
+        for (uint32_t p = 0; p < sim->process_count; p++)
+            sim->said_lost[p] |= strncmp(action->text, "lost ", 5) == 0 && strstr(action->text, sim->processes[p].name);
         break;
     case WEIR_DO_PROGRESS:
         break;

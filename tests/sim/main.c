@@ -18,7 +18,7 @@
 static const char *const actor_names[ACTOR_KINDS] = {"chief", "node", "lane", "recorder", "exchange", "worker"};
 static const char *const event_names[WEIR_ON_KINDS] = {"start",    "time",  "opened",  "closed",  "message", "sent",
                                                        "record",   "seal",  "partial", "applied", "summed",  "ready",
-                                                       "computed", "holds", "failed",  "results", "waiting"};
+                                                       "computed", "holds", "failed",  "results", "view",    "waiting"};
 
 static const char *const message_names[WEIR_MESSAGE_TYPES] = {
     [WEIR_HELLO] = "Hello",         [WEIR_VIEW] = "View",
@@ -26,10 +26,17 @@ static const char *const message_names[WEIR_MESSAGE_TYPES] = {
     [WEIR_SEAL] = "Seal",           [WEIR_FETCH] = "Fetch",
     [WEIR_COVERED] = "Covered",     [WEIR_WEIGHTS] = "Weights",
     [WEIR_PARTIAL] = "Partial",     [WEIR_RECORD] = "Record",
+    [WEIR_REFUSED] = "Refused",
 };
 static const char *const count_names[COUNTS] = {
     [COUNT_RESETS] = "streams were broken",
     [COUNT_KILLS] = "processes were killed",
+    [COUNT_LATE_KILLS] = "of them when training was over",
+    [COUNT_RESTARTS] = "workers were started again",
+    [COUNT_VIEWS] = "newer views came to a node",
+    [COUNT_TAKEN_OVER] = "times replicas of a step in progress were taken over",
+    [COUNT_NOT_YET] = "Hellos were refused until later",
+    [COUNT_LOST_AND_FINISHED] = "jobs lost a worker and finished",
     [COUNT_PAUSES] = "processes stood still",
     [COUNT_SILENCES] = "processes stood still for longer than the lease",
     [COUNT_CLOSE_CALLS] = "streams broke before the chief stood still for about a lease",
@@ -60,11 +67,12 @@ static const char *const count_names[COUNTS] = {
 static const uint32_t expected[ACTOR_KINDS] = {
     [ACTOR_CHIEF] = STREAMS | EVENT(WEIR_ON_RESULTS) | EVENT(WEIR_ON_FAILED),
     [ACTOR_NODE] = STREAMS | EVENT(WEIR_ON_FAILED) | EVENT(WEIR_ON_WAITING),
-    [ACTOR_LANE] =
-        STREAMS | EVENT(WEIR_ON_RECORD) | EVENT(WEIR_ON_PARTIAL) | EVENT(WEIR_ON_APPLIED) | EVENT(WEIR_ON_SUMMED),
-    [ACTOR_RECORDER] = EVENT(WEIR_ON_START) | EVENT(WEIR_ON_SEAL) | EVENT(WEIR_ON_PARTIAL),
-    [ACTOR_EXCHANGE] = STREAMS | EVENT(WEIR_ON_READY) | EVENT(WEIR_ON_SEAL),
-    [ACTOR_WORKER] = EVENT(WEIR_ON_START) | EVENT(WEIR_ON_HOLDS) | EVENT(WEIR_ON_RECORD) | EVENT(WEIR_ON_COMPUTED),
+    [ACTOR_LANE] = STREAMS | EVENT(WEIR_ON_RECORD) | EVENT(WEIR_ON_PARTIAL) | EVENT(WEIR_ON_APPLIED) |
+                   EVENT(WEIR_ON_SUMMED) | EVENT(WEIR_ON_VIEW),
+    [ACTOR_RECORDER] = EVENT(WEIR_ON_START) | EVENT(WEIR_ON_SEAL) | EVENT(WEIR_ON_PARTIAL) | EVENT(WEIR_ON_VIEW),
+    [ACTOR_EXCHANGE] = STREAMS | EVENT(WEIR_ON_READY) | EVENT(WEIR_ON_SEAL) | EVENT(WEIR_ON_VIEW),
+    [ACTOR_WORKER] = EVENT(WEIR_ON_VIEW) | EVENT(WEIR_ON_START) | EVENT(WEIR_ON_HOLDS) | EVENT(WEIR_ON_RECORD) |
+                     EVENT(WEIR_ON_COMPUTED),
 };
 
 /* What each actor is sent (in a cluster without observers, all of whose nodes are let in). */
@@ -73,7 +81,8 @@ static const uint32_t received[ACTOR_KINDS] = {
     [ACTOR_NODE] = EVENT(WEIR_HELLO) | EVENT(WEIR_VIEW),
     [ACTOR_LANE] = EVENT(WEIR_HELLO) | EVENT(WEIR_CONTRIBUTION) | EVENT(WEIR_SEAL) | EVENT(WEIR_FETCH) |
                    EVENT(WEIR_PARTIAL) | EVENT(WEIR_RECORD),
-    [ACTOR_EXCHANGE] = EVENT(WEIR_HELLO) | EVENT(WEIR_COVERED) | EVENT(WEIR_WEIGHTS) | EVENT(WEIR_RECORD),
+    [ACTOR_EXCHANGE] =
+        EVENT(WEIR_REFUSED) | EVENT(WEIR_HELLO) | EVENT(WEIR_COVERED) | EVENT(WEIR_WEIGHTS) | EVENT(WEIR_RECORD),
 };
 
 static uint32_t report_received(const struct coverage *coverage)

@@ -16,9 +16,9 @@ static bool process_alive(const struct sim *sim, const struct actor *actor)
 }
 
 /* Delivered in order after all that is under way to that side. */
-static uint64_t arrival(struct sim *sim, struct stream *stream, int side)
+static uint64_t arrival(struct sim *sim, struct stream *stream, int side, uint64_t later)
 {
-    uint64_t at = sim->now + sim_delay(sim);
+    uint64_t at = sim->now + sim_delay(sim) + later;
     if (at <= stream->last_at[side])
         at = stream->last_at[side] + 1;
     stream->last_at[side] = at;
@@ -84,6 +84,12 @@ static int side_of(const struct stream *stream, uint32_t actor, uint32_t peer)
     return stream->actor[0] == actor && stream->peer[0] == (int32_t)peer ? 0 : 1;
 }
 
+/* A view may come late to one node, and early to another. */
+static uint64_t dawdle(struct sim *sim, const struct weir_message_body *body)
+{
+    return body->type == WEIR_VIEW && sim->config.elastic && sim_below(sim, 4) == 0 ? sim_random(sim) % (60 * MS) : 0;
+}
+
 static void under_way(struct sim *sim, uint32_t id, int to, uint64_t at, const struct weir_message_body *body,
                       uint64_t payload)
 {
@@ -107,7 +113,8 @@ void net_send(struct sim *sim, uint32_t actor, const struct weir_action *action,
     if (stream->broken)
         payload_release(sim, payload);
     else
-        under_way(sim, (uint32_t)id, 1 - side, arrival(sim, stream, 1 - side), &action->body, payload);
+        under_way(sim, (uint32_t)id, 1 - side, arrival(sim, stream, 1 - side, dawdle(sim, &action->body)),
+                  &action->body, payload);
     struct sim_event *sent = sim_schedule(sim, sim->now + sim_delay(sim), SENT);
     sent->stream = (uint32_t)id;
     sent->side = (uint32_t)side;
@@ -127,14 +134,14 @@ void net_repeat(struct sim *sim, uint32_t actor, uint32_t peer, const struct wei
     }
     struct stream *stream = &sim->streams[id];
     int to = 1 - side_of(stream, actor, peer);
-    uint64_t at = later ? stream->last_at[to] + 1 + sim_below(sim, 8) * sim_delay(sim) : arrival(sim, stream, to);
+    uint64_t at = later ? stream->last_at[to] + 1 + sim_below(sim, 8) * sim_delay(sim) : arrival(sim, stream, to, 0);
     under_way(sim, (uint32_t)id, to, at, body, payload);
 }
 
 /* When one side learns that the stream broke: after what still comes, and rarely long after the other. */
 static uint64_t learns_at(struct sim *sim, struct stream *stream, int side)
 {
-    uint64_t at = stream->lost[side] ? sim->now + sim_delay(sim) : arrival(sim, stream, side);
+    uint64_t at = stream->lost[side] ? sim->now + sim_delay(sim) : arrival(sim, stream, side, 0);
     if (sim->late_learner || sim_below(sim, 20))
         return at;
     sim->late_learner = true;
@@ -186,6 +193,36 @@ static void closed(struct sim *sim, const struct sim_event *event)
     cluster_step(sim, stream->actor[side], &out);
 }
 
+void net_close(struct sim *sim, uint32_t actor, uint32_t peer, const char *why)
+{
+    int32_t id = sim->actors[actor].slot[peer];
+    if (id < 0)
+        return;
+    struct stream *stream = &sim->streams[id];
+    stream->ended[side_of(stream, actor, peer)] = true;
+    sim->actors[actor].slot[peer] = -1;
+    net_reset(sim, (uint32_t)id, why);
+}
+
+/* A process in whose place another one came, or (to a lane) one that its view does not name. */
+static bool may_be_refused(const struct sim *sim, const struct actor *actor, const struct weir_hello *hello)
+{
+    return sim->config.elastic && hello->role == WEIR_NODE_WORKER && (actor->kind == ACTOR_LANE || sim->killed_at);
+}
+
+/* The stream ends after it. */
+static void refuse(struct sim *sim, uint32_t id, const char *reason, bool again)
+{
+    struct stream *stream = &sim->streams[id];
+    struct weir_message_body body = {.type = WEIR_REFUSED, .refused = {reason, again}};
+    sim->coverage->count[COUNT_NOT_YET] += again;
+    stream->ended[1] = stream->broken = true;
+    if (stream->lost[0] || stream->ended[0])
+        return;
+    under_way(sim, id, 0, arrival(sim, stream, 0, 0), &body, 0);
+    schedule_closed(sim, id, 0, arrival(sim, stream, 0, 0), "refused");
+}
+
 /* The first message of an accepted stream must be Hello: whose slot it is. False: refused. */
 static bool admit(struct sim *sim, const struct sim_event *event)
 {
@@ -194,10 +231,14 @@ static bool admit(struct sim *sim, const struct sim_event *event)
     const struct weir_message_body *body = &event->parcel.body;
     uint32_t peer = 0;
     const char *reason = "the first message is no Hello";
-    bool differs;
+    bool differs, again = false;
     bool ok = body->type == WEIR_HELLO &&
               (actor->kind == ACTOR_CHIEF ? weir_chief_admit(actor->core, &body->hello, &peer, &reason, &differs)
-                                          : weir_ps_lane_admit(actor->core, &body->hello, &peer, &reason));
+                                          : weir_ps_lane_admit(actor->core, &body->hello, &peer, &reason, &again));
+    if (!ok && body->type == WEIR_HELLO && may_be_refused(sim, actor, &body->hello)) {
+        refuse(sim, event->stream, reason, again);
+        return false;
+    }
     if (!ok) {
         sim_fail(sim, "a node of the cluster was refused: %s", reason);
         return false;

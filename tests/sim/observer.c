@@ -25,7 +25,7 @@ static bool come(struct sim *sim, struct actor *actor, struct weir_message_body 
                                        .canonical = ""};
     uint32_t peer;
     bool ok = actor->kind == ACTOR_CHIEF ? weir_chief_admit(actor->core, &hello->hello, &peer, &reason, &differs)
-                                         : weir_ps_lane_admit(actor->core, &hello->hello, &peer, &reason);
+                                         : weir_ps_lane_admit(actor->core, &hello->hello, &peer, &reason, &differs);
     if (!ok)
         sim_fail(sim, "an observer was refused: %s", reason);
     else

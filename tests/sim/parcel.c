@@ -70,6 +70,12 @@ void parcel_copy(struct parcel *parcel, const struct weir_message_body *body)
         parcel->numbers = copy_of(body->partial.squares, body->partial.square_count * sizeof(double));
         parcel->body.partial.squares = parcel->numbers;
         break;
+    case WEIR_VIEW:
+        parcel->hosts = copy_of(body->view.hosts, body->view.replicas * sizeof(uint32_t));
+        parcel->body.view.hosts = parcel->hosts;
+        parcel->nodes = copy_of(body->view.nodes, body->view.node_count * sizeof(struct weir_view_node));
+        parcel->body.view.nodes = parcel->nodes;
+        break;
     default:
         break; /* what is left to point at lives as long as the run */
     }
@@ -79,5 +85,7 @@ void parcel_free(struct sim *sim, struct parcel *parcel)
 {
     free(parcel->numbers);
     free(parcel->held);
+    free(parcel->hosts);
+    free(parcel->nodes);
     payload_release(sim, parcel->payload);
 }

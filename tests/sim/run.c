@@ -26,7 +26,10 @@ static void draw_config(struct sim *sim)
     config->samples = (config->steps_per_epoch - 1) * config->batch + 1 + sim_below(sim, config->batch);
     config->delay_max_ns = (1 + sim_below(sim, 10)) * MS / 2;
     config->reset_per_mille = sim_below(sim, 3) ? sim_below(sim, 8) : 0;
-    config->kill = sim_below(sim, 4) == 0;
+    config->elastic = sim_below(sim, 4) != 0;
+    config->kill = sim_below(sim, config->elastic ? 2 : 4) == 0;
+    config->restart = sim_below(sim, 2);
+    config->kill_late = config->elastic && config->kill && sim_below(sim, 4) == 0;
     config->signal = sim_below(sim, 6) == 0;
     config->no_results = sim_below(sim, 20) == 0;
     config->pause = sim_below(sim, 5) == 0;
@@ -121,6 +124,9 @@ static void happen(struct sim *sim, struct sim_event *event)
     case KILL:
         cluster_kill(sim, (uint32_t)sim->killed);
         break;
+    case RESTART:
+        cluster_restart(sim, (uint32_t)sim->killed);
+        break;
     case PAUSE:
         pause_begin(sim);
         break;
@@ -200,8 +206,16 @@ bool run_seed(uint64_t seed, bool golden, FILE *trace, struct coverage *coverage
     }
     cluster_build(sim);
     if (sim->config.kill) {
+        uint64_t at = sim_random(sim) % (1000 * MS);
         sim->killed = (int32_t)sim_below(sim, sim->process_count);
-        sim_schedule(sim, sim_random(sim) % (1000 * MS), KILL);
+        if (sim->config.elastic && sim_below(sim, 4)) /* mostly a worker */
+            sim->killed = (int32_t)worker_process(sim, sim_below(sim, sim->config.workers));
+        if (!sim->config.kill_late)
+            sim_schedule(sim, at, KILL);
+        else
+            sim->config.restart = false;
+        if (sim->config.elastic && sim->config.restart && sim->processes[sim->killed].kind == WORKER)
+            sim_schedule(sim, at + 10 * MS + sim_random(sim) % ((sim_below(sim, 2) ? 500 : 15000) * MS), RESTART);
     }
     if (sim->config.signal) { /* sometimes just before the kill, so that nobody is there to answer */
         sim->signalled = (int32_t)sim_below(sim, sim->process_count);

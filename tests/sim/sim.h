@@ -48,7 +48,10 @@ struct sim_config {
     uint32_t reset_per_mille; /* chance that an event also breaks a stream */
     bool observed;            /* observers come and go */
     bool repeats;             /* what was sent is sometimes sent again, unasked */
+    bool elastic;             /* a lost worker does not end the job */
     bool kill;                /* one process is killed at some moment */
+    bool kill_late;           /* when training is over */
+    bool restart;             /* and, if it is a worker, started again some time later */
     bool signal;              /* one process is told to stop at some moment */
     bool pause;               /* one process stands still for a while, as under SIGSTOP */
     bool differs;             /* one worker reads other data */
@@ -74,18 +77,22 @@ struct process {
     uint32_t clock_rate_percent;
     /* worker */
     uint64_t version[2][MAX_CHUNKS], weights[2][MAX_CHUNKS]; /* by parity: what is stored */
-    bool computing;
+    bool computing, overwritten; /* overwritten: with what shows that the step is finished */
     uint64_t compute_step;
     uint64_t gradient_step, gradient_weights; /* whose gradient is kept, and the weights that it is of */
+    uint64_t gradient_replicas;               /* a bit each */
     bool has_gradient;
+    uint32_t life; /* how often it was started again */
 };
 
 /* What a worker's lane has been told, and has sent. Chunks and servers are a bit each. */
 struct window {
     bool has_step;
-    uint64_t step, offset; /* gradients of `step` are final from `offset` on */
+    uint32_t part;
+    uint64_t step, offset; /* gradients of `part` of `step` are final from `offset` on, those of earlier ones all */
     uint32_t covered, sent;
-    uint32_t greeted; /* servers whose stream is up */
+    uint64_t told[MAX_CHUNKS]; /* the newest step of which it was said to be covered, + 1 */
+    uint32_t greeted;          /* servers whose stream is up */
 };
 
 /* The observer that an actor has, and what it has asked for and was not told. */
@@ -134,6 +141,7 @@ enum sim_event_kind {
     OPENED,
     CLOSED,
     KILL,
+    RESTART,
     SIGNAL,
     PAUSE,
     RESUME,
@@ -149,18 +157,22 @@ struct parcel {
     bool has_body;
     double *numbers;
     struct weir_held *held;
+    uint32_t *hosts; /* a view's, and its nodes */
+    struct weir_view_node *nodes;
     uint64_t payload;
 };
 
 struct sim_event {
     enum sim_event_kind kind;
-    uint32_t actor, stream, side, lane, round;
+    uint32_t actor, stream, side, lane, round, part;
+    uint32_t life; /* of the actor's process: what an earlier one was to be told nobody is told */
     uint64_t id, step, offset;
     uint32_t chunk;
     bool payload; /* SENT: of a message with one */
     enum weir_event_kind local;
     struct parcel parcel;
-    char text[200];
+    uint32_t replicas[MAX_REPLICAS], replica_count;
+    char text[450];
 };
 
 struct heap_entry {
@@ -188,6 +200,12 @@ struct arrivals {
 enum sim_count {
     COUNT_RESETS,
     COUNT_KILLS,
+    COUNT_LATE_KILLS,
+    COUNT_RESTARTS,
+    COUNT_VIEWS,
+    COUNT_TAKEN_OVER,
+    COUNT_NOT_YET,
+    COUNT_LOST_AND_FINISHED,
     COUNT_PAUSES,
     COUNT_SILENCES,
     COUNT_CLOSE_CALLS,
@@ -254,10 +272,12 @@ struct sim {
     uint64_t slots[MAX_CHUNKS];   /* what the slots were made of: written in place */
     uint32_t fetched[MAX_CHUNKS]; /* parts, a bit each */
     bool results_written;
+    bool said_lost[MAX_PROCESSES];  /* the chief said so, at some time */
     enum weir_view_state published; /* the newest view that was sent */
     int32_t killed;                 /* process, or -1 */
     uint64_t killed_at;
-    int32_t signalled; /* process, or -1 */
+    bool killed_before_view; /* before there was a job to go on with */
+    int32_t signalled;       /* process, or -1 */
     bool signal_came;
     int32_t paused; /* process, or -1 */
     uint64_t pause_ns;
@@ -302,6 +322,8 @@ void net_repeat(struct sim *sim, uint32_t actor, uint32_t peer, const struct wei
                 bool later);
 void net_reset(struct sim *sim, uint32_t stream, const char *why);
 void net_process_died(struct sim *sim, uint32_t process);
+/* The actor closes the stream to that peer. */
+void net_close(struct sim *sim, uint32_t actor, uint32_t peer, const char *why);
 void net_event(struct sim *sim, struct sim_event *event);
 
 /* ---- pause.c: a process that stands still */
@@ -326,7 +348,7 @@ void cut_end(struct sim *sim);
 bool cut_severs(const struct sim *sim, const struct stream *stream);
 
 /* ---- credit.c: what workers may and must send */
-void credit_ready(struct actor *actor, uint64_t step, uint64_t offset);
+void credit_ready(const struct sim *sim, struct actor *actor, const struct sim_event *event);
 void credit_received(const struct sim *sim, struct actor *actor, uint32_t server, const struct weir_message_body *body);
 void credit_closed(struct actor *actor, uint32_t server);
 void credit_sent(struct sim *sim, uint32_t actor, uint32_t server, uint32_t chunk);
@@ -339,17 +361,24 @@ bool run_seed(uint64_t seed, bool golden, FILE *trace, struct coverage *coverage
 /* ---- cluster.c: actors */
 void cluster_build(struct sim *sim);
 void cluster_step(struct sim *sim, uint32_t actor, struct weir_event *event);
-void cluster_kill(struct sim *sim, uint32_t process);
-void cluster_signal(struct sim *sim, uint32_t process);
+void cluster_build_node(struct sim *sim, uint32_t process);
+/* Lanes, recorder and worker of a process, as its first view has them. */
+void cluster_build_lanes(struct sim *sim, uint32_t process, const struct weir_view *view);
 void cluster_local(struct sim *sim, struct sim_event *event);
 /* A process looks whether its actors wait for long. */
 void cluster_look(struct sim *sim, struct sim_event *event);
 void cluster_timer(struct sim *sim, struct sim_event *event);
-void cluster_counts(struct sim *sim);
 uint64_t cluster_clock(const struct sim *sim, uint32_t process);
 uint32_t actor_of(const struct sim *sim, uint32_t process, enum actor_kind kind, uint32_t lane);
 uint32_t server_process(const struct sim *sim, uint32_t server);
 uint32_t worker_process(const struct sim *sim, uint32_t worker);
+
+/* ---- life.c: processes end and begin again */
+void cluster_kill(struct sim *sim, uint32_t process);
+/* A killed worker comes back, as a new process. */
+void cluster_restart(struct sim *sim, uint32_t process);
+void cluster_signal(struct sim *sim, uint32_t process);
+void cluster_counts(struct sim *sim);
 
 /* ---- repeat.c: what is sent again */
 /* Before (or after) this message, which carries a payload of that value (0: none), is sent. */

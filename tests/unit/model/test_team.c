@@ -32,8 +32,11 @@ struct hosted {
 static struct hosted host(uint32_t first, uint32_t count, uint32_t of)
 {
     struct hosted h = {.first = first, .count = count, .of = of};
-    struct weir_tree_node names[WEIR_TREE_COVER_MAX];
-    h.node_count = (uint32_t)weir_tree_cover(of, first, count, names);
+    struct weir_tree_node names[REPLICAS_MAX];
+    uint32_t list[REPLICAS_MAX];
+    for (uint32_t r = 0; r < count; r++)
+        list[r] = first + r;
+    h.node_count = (uint32_t)weir_tree_cover(of, list, count, names);
     assert_true(h.node_count <= NODES_MAX);
     for (uint32_t n = 0; n < h.node_count; n++) {
         assert_true(weir_tree_range(of, names[n], &h.nodes[n].first_replica, &h.nodes[n].replica_count));

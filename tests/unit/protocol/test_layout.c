@@ -75,24 +75,40 @@ static void servers_and_their_lanes_differ_by_one_chunk_at_most(void **state)
 static void hosts_partition_the_replicas_evenly(void **state)
 {
     (void)state;
+    bool present[90];
+    uint32_t hosts[70];
+    memset(present, true, sizeof present);
     for (uint32_t replicas = 1; replicas < 70; replicas++)
         for (uint32_t workers = 1; workers < 90; workers++) {
-            uint32_t at = 0, hosts = workers < replicas ? workers : replicas;
+            uint32_t used = workers < replicas ? workers : replicas;
+            weir_layout_place(hosts, replicas, present, workers);
+            for (uint32_t r = 0; r < replicas; r++)
+                assert_int_equal(hosts[r], r * used / replicas);
             for (uint32_t w = 0; w < workers; w++) {
-                uint32_t first, count;
-                weir_layout_hosted(w, replicas, workers, &first, &count);
-                if (w >= hosts) {
-                    assert_int_equal(count, 0);
-                    continue;
-                }
-                assert_int_equal(first, at);
-                assert_true(count >= replicas / hosts && count <= (replicas + hosts - 1) / hosts);
-                for (uint32_t r = first; r < first + count; r++)
-                    assert_int_equal(weir_layout_host(r, replicas, workers), w);
-                at += count;
+                uint32_t count = weir_layout_hosted(hosts, replicas, w);
+                assert_true(w < used ? count >= replicas / used && count <= (replicas + used - 1) / used : count == 0);
             }
-            assert_int_equal(at, replicas);
         }
+}
+
+/* As if the others were numbered through. */
+static void those_that_are_not_there_host_nothing(void **state)
+{
+    (void)state;
+    enum { WORKERS = 7, REPLICAS = 12 };
+    for (uint32_t there = 0; there < 1u << WORKERS; there++) {
+        bool present[WORKERS], all[WORKERS] = {true, true, true, true, true, true, true};
+        uint32_t numbers[WORKERS], hosts[REPLICAS], expected[REPLICAS], count = 0;
+        for (uint32_t w = 0; w < WORKERS; w++) {
+            present[w] = there >> w & 1;
+            if (present[w])
+                numbers[count++] = w;
+        }
+        weir_layout_place(hosts, REPLICAS, present, WORKERS);
+        weir_layout_place(expected, REPLICAS, all, count);
+        for (uint32_t r = 0; r < REPLICAS; r++)
+            assert_int_equal(hosts[r], count ? numbers[expected[r]] : WEIR_NO_HOST);
+    }
 }
 
 static void large_models_do_not_overflow(void **state)
@@ -103,10 +119,6 @@ static void large_models_do_not_overflow(void **state)
     assert_int_equal(layout.chunks, 1 << 22);
     assert_int_equal(weir_layout_elements(&layout, last), 1 << 18);
     assert_true(weir_layout_first(&layout, last) == (UINT64_C(1) << 40) - (1 << 18));
-    uint32_t first, count;
-    weir_layout_hosted(1023, 1024, 1024, &first, &count);
-    assert_int_equal(first, 1023);
-    assert_int_equal(count, 1);
 }
 
 int main(void)
@@ -116,6 +128,7 @@ int main(void)
         cmocka_unit_test(every_chunk_is_at_one_place_under_its_own_number),
         cmocka_unit_test(servers_and_their_lanes_differ_by_one_chunk_at_most),
         cmocka_unit_test(hosts_partition_the_replicas_evenly),
+        cmocka_unit_test(those_that_are_not_there_host_nothing),
         cmocka_unit_test(large_models_do_not_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

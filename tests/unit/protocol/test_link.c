@@ -56,6 +56,17 @@ static void come_up(struct rig *rig)
     assert_true(weir_link_up(&rig->link));
 }
 
+/* Patience is over: one more attempt, and that was it. */
+static void gives_up(struct rig *rig, uint64_t at)
+{
+    rig->actions.count = 0;
+    assert_false(weir_link_time(&rig->link, at, &rig->actions));
+    assert_true(tried(rig));
+    weir_link_closed(&rig->link, at, "connection refused");
+    assert_true(weir_link_deadline(&rig->link) <= at);
+    assert_true(weir_link_time(&rig->link, at, &rig->actions));
+}
+
 static void it_tries_at_once_and_then_at_intervals(void **state)
 {
     (void)state;
@@ -80,8 +91,12 @@ static void while_it_connects_it_does_not_try_again(void **state)
     assert_true(tried(&rig));
     assert_false(weir_link_time(&rig.link, 3 * WEIR_LINK_RETRY_NS, &rig.actions));
     assert_false(tried(&rig));
-    assert_true(weir_link_deadline(&rig.link) == PATIENCE_NS); /* but it does not wait for ever */
-    assert_true(weir_link_time(&rig.link, PATIENCE_NS, &rig.actions));
+    uint64_t end = PATIENCE_NS + WEIR_LINK_LAST_NS; /* it does not wait for ever */
+    for (uint64_t at = PATIENCE_NS; at < end; at = weir_link_deadline(&rig.link)) {
+        assert_false(weir_link_time(&rig.link, at, &rig.actions));
+        assert_true(weir_link_deadline(&rig.link) > at);
+    }
+    assert_true(weir_link_time(&rig.link, end, &rig.actions));
 }
 
 static void patience_is_over_at_its_end_and_not_before(void **state)
@@ -91,7 +106,8 @@ static void patience_is_over_at_its_end_and_not_before(void **state)
     start(&rig, 500);
     weir_link_closed(&rig.link, 500, "connection refused");
     assert_false(weir_link_time(&rig.link, 500 + PATIENCE_NS - 1, &rig.actions));
-    assert_true(weir_link_time(&rig.link, 500 + PATIENCE_NS, &rig.actions));
+    weir_link_closed(&rig.link, 500 + PATIENCE_NS - 1, "connection refused");
+    gives_up(&rig, 500 + PATIENCE_NS);
     assert_string_equal(weir_link_lost(&rig.link), "lost ps/1 at there: connection refused");
 }
 
@@ -106,7 +122,8 @@ static void a_link_that_is_up_has_no_deadline_and_all_its_patience(void **state)
     assert_false(weir_link_time(&rig.link, later, &rig.actions));
     weir_link_closed(&rig.link, later, "reset");
     assert_false(weir_link_time(&rig.link, later + PATIENCE_NS - 1, &rig.actions));
-    assert_true(weir_link_time(&rig.link, later + PATIENCE_NS, &rig.actions));
+    weir_link_closed(&rig.link, later + PATIENCE_NS - 1, "refused");
+    gives_up(&rig, later + PATIENCE_NS);
 }
 
 /* A peer that accepts and never greets is as lost as one that refuses: only a Hello starts patience anew. */
@@ -117,7 +134,7 @@ static void streams_without_a_hello_do_not_renew_patience(void **state)
     start(&rig, 0);
     uint64_t at = 0;
     while (!weir_link_time(&rig.link, at, &rig.actions)) {
-        assert_true(at <= PATIENCE_NS);
+        assert_true(at <= PATIENCE_NS + WEIR_LINK_LAST_NS);
         rig.actions.count = 0;
         if (rig.link.state == WEIR_LINK_CONNECTING)
             weir_link_opened(&rig.link);
@@ -128,15 +145,31 @@ static void streams_without_a_hello_do_not_renew_patience(void **state)
     assert_true(at >= PATIENCE_NS);
 }
 
-static void a_forgiven_pause_is_not_counted(void **state)
+/* Nothing happened for longer than an attempt takes: the process stood still. */
+static void its_own_pause_is_no_time_down(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint64_t pause = 20 * PATIENCE_NS + 2 * WEIR_LINK_STILL_NS;
+    start(&rig, 0);
+    weir_link_closed(&rig.link, 0, "reset");
+    assert_false(weir_link_time(&rig.link, pause, &rig.actions));
+    weir_link_closed(&rig.link, pause, "refused");
+    assert_false(weir_link_time(&rig.link, pause + PATIENCE_NS - 1, &rig.actions));
+    weir_link_closed(&rig.link, pause + PATIENCE_NS - 1, "refused");
+    gives_up(&rig, pause + PATIENCE_NS);
+}
+
+/* It wakes after its patience, and has not heard yet what came of the attempt that ran before: that is not the last. */
+static void a_short_pause_leaves_it_one_more_attempt(void **state)
 {
     (void)state;
     struct rig rig;
     start(&rig, 0);
-    weir_link_closed(&rig.link, 0, "reset");
-    weir_link_forgive(&rig.link, 1000);
-    assert_false(weir_link_time(&rig.link, PATIENCE_NS + 999, &rig.actions));
-    assert_true(weir_link_time(&rig.link, PATIENCE_NS + 1000, &rig.actions));
+    uint64_t awake = PATIENCE_NS + WEIR_LINK_LAST_NS - 1;
+    assert_false(weir_link_time(&rig.link, awake, &rig.actions));
+    weir_link_closed(&rig.link, awake, "reset");
+    gives_up(&rig, awake);
 }
 
 static void a_link_that_is_not_used_wants_nothing(void **state)
@@ -155,11 +188,13 @@ static void until_the_first_hello_it_has_the_patience_of_the_start(void **state)
     start(&rig, 0);
     rig.link.target.start_patience_ns = 10 * PATIENCE_NS;
     weir_link_opened(&rig.link);
+    weir_link_closed(&rig.link, 10 * PATIENCE_NS - 1, "reset");
     assert_false(weir_link_time(&rig.link, 10 * PATIENCE_NS - 1, &rig.actions));
-    assert_true(weir_link_time(&rig.link, 10 * PATIENCE_NS, &rig.actions));
-    assert_true(weir_link_greeted(&rig.link, &hello));
+    gives_up(&rig, 10 * PATIENCE_NS);
+    start(&rig, 0);
+    come_up(&rig);
     weir_link_closed(&rig.link, 1000, "reset");
-    assert_true(weir_link_time(&rig.link, 1000 + PATIENCE_NS, &rig.actions));
+    gives_up(&rig, 1000 + PATIENCE_NS);
 }
 
 static void only_who_is_meant_is_greeted(void **state)
@@ -239,7 +274,8 @@ int main(void)
         cmocka_unit_test(patience_is_over_at_its_end_and_not_before),
         cmocka_unit_test(a_link_that_is_up_has_no_deadline_and_all_its_patience),
         cmocka_unit_test(streams_without_a_hello_do_not_renew_patience),
-        cmocka_unit_test(a_forgiven_pause_is_not_counted),
+        cmocka_unit_test(its_own_pause_is_no_time_down),
+        cmocka_unit_test(a_short_pause_leaves_it_one_more_attempt),
         cmocka_unit_test(a_link_that_is_not_used_wants_nothing),
         cmocka_unit_test(until_the_first_hello_it_has_the_patience_of_the_start),
         cmocka_unit_test(only_who_is_meant_is_greeted),

@@ -67,12 +67,18 @@ static void say(struct hostile *world, const struct weir_message_body *body)
     hostile_give(world, &event);
 }
 
-static void say_view(struct hostile *world, enum weir_view_state state, const char *reason)
+static void say_numbered_view(struct hostile *world, enum weir_view_state state, const char *reason, uint64_t number)
 {
     struct weir_message_body body = {.type = WEIR_VIEW};
+    body.view.number = number;
     body.view.state = state;
     body.view.reason = reason;
     say(world, &body);
+}
+
+static void say_view(struct hostile *world, enum weir_view_state state, const char *reason)
+{
+    say_numbered_view(world, state, reason, state == WEIR_VIEW_RUNNING ? 1 : 2);
 }
 
 /* A node that has joined and been told this. */
@@ -132,6 +138,10 @@ static void a_finished_job_is_exit_0(void **state)
     struct hostile *world = new_member(&end, WEIR_VIEW_RUNNING, "");
     say_view(world, WEIR_VIEW_RUNNING, ""); /* said again after a new Hello */
     assert_int_equal(end.lanes, 1);
+    say_numbered_view(world, WEIR_VIEW_RUNNING, "", 3); /* a worker has gone, or come */
+    assert_int_equal(end.lanes, 2);
+    say_numbered_view(world, WEIR_VIEW_RUNNING, "", 2); /* late */
+    assert_int_equal(end.lanes, 2);
     say_view(world, WEIR_VIEW_FINISHED, "");
     assert_false(end.stopped); /* first the last heartbeat leaves */
     all_sent(world);
@@ -328,10 +338,24 @@ static void no_chief_makes_it_crash_or_speak_after_its_end(void **state)
     assert_true(ended > 1000 && ended < 2000); /* both kinds of life were seen */
 }
 
+/* The job goes on without it: nothing is to be waited for. */
+static void who_cannot_go_on_leaves_at_the_chiefs_word_with_its_own_reason(void **state)
+{
+    (void)state;
+    struct end end;
+    struct hostile *world = new_member(&end, WEIR_VIEW_RUNNING, "");
+    struct weir_message_body body = {.type = WEIR_REFUSED};
+    goes_wrong(world, "no memory");
+    body.refused.reason = "it may go";
+    say(world, &body);
+    ends(world, 1, "worker/1 at here: no memory");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_finished_job_is_exit_0),
+        cmocka_unit_test(who_cannot_go_on_leaves_at_the_chiefs_word_with_its_own_reason),
         cmocka_unit_test(a_failed_job_is_exit_1_with_the_chiefs_reason),
         cmocka_unit_test(who_leaves_does_not_wait_for_a_chief_that_is_gone),
         cmocka_unit_test(who_leaves_waits_one_lease_at_most),

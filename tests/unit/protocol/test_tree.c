@@ -141,10 +141,12 @@ static void any_hosting_in_any_order_gives_the_same_sum(void **state)
             uint64_t leaves[MOST];
             size_t count = 0;
             draw_leaves(&dice, leaves);
-            for (uint32_t w = 0; w < workers; w++) {
-                uint32_t first, hosted;
-                weir_layout_hosted(w, replicas, workers, &first, &hosted);
-                count += weir_tree_cover(replicas, first, hosted, nodes + count);
+            for (uint32_t w = 0; w < workers; w++) { /* any replicas, not only neighbours */
+                uint32_t list[MOST], hosted = 0;
+                for (uint32_t r = 0; r < replicas; r++)
+                    if ((workers % 2 ? r % workers : r * workers / replicas) == w)
+                        list[hosted++] = r;
+                count += weir_tree_cover(replicas, list, hosted, nodes + count);
             }
             size_t needed = count;
             for (size_t i = 0; i < needed && count < 3 * MOST; i++) /* some are sent again */
@@ -238,8 +240,11 @@ static void a_cover_is_whole_and_as_large_as_can_be(void **state)
     for (uint32_t replicas = 1; replicas <= MOST; replicas++)
         for (uint32_t from = 0; from < replicas; from++)
             for (uint32_t hosted = 0; from + hosted <= replicas; hosted++) {
-                struct weir_tree_node nodes[WEIR_TREE_COVER_MAX], parent;
-                size_t n = weir_tree_cover(replicas, from, hosted, nodes);
+                struct weir_tree_node nodes[MOST], parent;
+                uint32_t list[MOST];
+                for (uint32_t r = 0; r < hosted; r++)
+                    list[r] = from + r;
+                size_t n = weir_tree_cover(replicas, list, hosted, nodes);
                 uint32_t at = from, first, count;
                 for (size_t i = 0; i < n; i++) {
                     assert_true(weir_tree_range(replicas, nodes[i], &first, &count));

@@ -93,12 +93,13 @@ static uint64_t deadline(const void *core)
 static bool admit(const void *core, const struct weir_hello *hello, uint32_t *peer)
 {
     const char *reason = NULL;
-    bool ok = weir_ps_lane_admit(core, hello, peer, &reason);
+    bool again, ok = weir_ps_lane_admit(core, hello, peer, &reason, &again);
     assert_true(ok || reason);
     return ok;
 }
 
 static const char *const worker_names[WORKERS] = {"worker/0", "worker/1"};
+static const uint32_t hosts[REPLICAS] = {0, 0, 1};
 
 static struct hostile *new_lane(uint32_t seed, struct house *house, uint32_t self, bool gated)
 {
@@ -120,6 +121,7 @@ static struct hostile *new_lane(uint32_t seed, struct house *house, uint32_t sel
         .recorder_name = "ps/0 at there",
         .chief_name = "chief/0",
         .worker_names = worker_names,
+        .hosts = hosts,
         .start_timeout_ns = UINT64_MAX / 2,
         .patience_ns = UINT64_MAX / 2,
         .worker_incarnations = incarnations,
@@ -129,6 +131,7 @@ static struct hostile *new_lane(uint32_t seed, struct house *house, uint32_t sel
     struct hostile *world = hostile_world(seed, weir_ps_lane_actions_max(&house->config));
     struct weir_recorder_config recorder = {
         .replicas = REPLICAS,
+        .hosts = hosts,
         .schedule = {.steps_per_epoch = 2, .epochs = 2, .validation_rounds = 1, .learning_rate = .1},
     };
     if (gated) {
@@ -200,7 +203,7 @@ static void honest(struct hostile *world)
     struct house *house = world->context;
     struct weir_message_body body;
     bool worker = hostile_below(world, 2) || house->config.self == 1;
-    uint32_t peer = worker ? hostile_below(world, WORKERS) : WORKERS + 1, first, count;
+    uint32_t peer = worker ? hostile_below(world, WORKERS) : WORKERS + 1;
     uint64_t lowest = house->version[1] < house->version[3] ? house->version[1] : house->version[3];
     if (world->peers[WORKERS].state == STREAM_CONNECTING) {
         hostile_answer(world, WORKERS, WEIR_NODE_PS);
@@ -220,10 +223,9 @@ static void honest(struct hostile *world)
         body.partial = (struct weir_partial){
             .step = world->step, .chunk = chunk, .squares = world->numbers, .square_count = pieces[chunk]};
     } else if (hostile_below(world, 2) && house->config.self == 0) {
-        weir_layout_hosted(peer, REPLICAS, WORKERS, &first, &count);
         body = (struct weir_message_body){.type = WEIR_SEAL};
-        body.seal = (struct weir_seal){
-            .step = world->step, .round = world->round, .replica = first + hostile_below(world, count)};
+        body.seal =
+            (struct weir_seal){.step = world->step, .round = world->round, .replica = hostile_below(world, REPLICAS)};
     } else {
         uint32_t chunk = 2 * hostile_below(world, 3 - house->config.self) + house->config.self;
         body = (struct weir_message_body){.type = WEIR_CONTRIBUTION};

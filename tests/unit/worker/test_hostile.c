@@ -10,13 +10,16 @@
 #define ROOM 64
 
 /* The rest of the worker's process: its core, and the computation. */
+#define REPLICAS 5
+
 struct house {
     struct weir_exchange_config config;
     struct weir_worker *worker;
     struct weir_actions told; /* the worker's */
     uint64_t version[CHUNKS];
     struct weir_record record; /* that is computed */
-    uint32_t left;             /* parts of the computation to come; 0: none runs */
+    uint32_t part, replicas[REPLICAS], replica_count;
+    uint32_t left; /* pieces of the computation to come; 0: none runs */
     uint32_t computed, failures;
 };
 
@@ -29,6 +32,9 @@ static void tell_worker(struct house *house, struct weir_event *event)
         assert_int_equal(house->told.list[i].kind, WEIR_DO_COMPUTE);
         assert_int_equal(house->left, 0);
         house->record = house->told.list[i].body.record;
+        house->part = house->told.list[i].part;
+        house->replica_count = (uint32_t)house->told.list[i].replica_count;
+        memcpy(house->replicas, house->told.list[i].replicas, house->replica_count * sizeof(uint32_t));
         house->left = 3;
     }
 }
@@ -63,6 +69,7 @@ static struct hostile *new_exchange(uint32_t seed, struct house *house)
 {
     static const char *const names[] = {"ps/0 at here", "ps/1 at there"};
     static const uint64_t incarnations[] = {7, 7};
+    static const uint32_t hosts[REPLICAS] = {0, 0, 0, 1, 1};
     *house = (struct house){0};
     house->config = (struct weir_exchange_config){
         .incarnation = 7,
@@ -70,8 +77,8 @@ static struct hostile *new_exchange(uint32_t seed, struct house *house)
         .job_hash = "job",
         .numerics = "",
         .self = 0,
-        .workers = 2,
-        .replicas = 5,
+        .replicas = REPLICAS,
+        .hosts = hosts,
         .layout = weir_layout_make(CHUNKS * ELEMENTS, ELEMENTS, SERVERS, 1),
         .credit = 2,
         .server_names = names,
@@ -81,7 +88,7 @@ static struct hostile *new_exchange(uint32_t seed, struct house *house)
         .patience_ns = UINT64_MAX / 2,
     };
     struct hostile *world = hostile_world(seed, weir_exchange_actions_max(&house->config));
-    struct weir_worker_config worker = {.lanes = 1};
+    struct weir_worker_config worker = {.lanes = 1, .replicas = REPLICAS, .hosts = hosts};
     house->told = rig_actions(&world->arena, WEIR_WORKER_ACTIONS_MAX);
     house->worker = weir_worker_init(&world->arena, &worker);
     world->core = weir_exchange_init(&world->arena, &house->config);
@@ -91,7 +98,7 @@ static struct hostile *new_exchange(uint32_t seed, struct house *house)
     world->context = house;
     world->peer_count = SERVERS;
     world->chunks = CHUNKS;
-    world->replicas = 5;
+    world->replicas = REPLICAS;
     world->nodes = 2;
     world->chunk_bytes = 4 * ELEMENTS;
     hostile_happens(world, WEIR_ON_START);
@@ -103,7 +110,11 @@ static void compute(struct hostile *world)
 {
     struct house *house = world->context;
     bool train = house->record.order == WEIR_ORDER_TRAIN;
-    struct weir_event ready = {.kind = WEIR_ON_READY, .step = house->record.step};
+    struct weir_event ready = {.kind = WEIR_ON_READY,
+                               .step = house->record.step,
+                               .part = house->part,
+                               .replicas = house->replicas,
+                               .replica_count = house->replica_count};
     ready.offset = house->left == 3 ? 2 * ELEMENTS : 0;
     if (--house->left > 0) {
         if (train)
@@ -111,13 +122,13 @@ static void compute(struct hostile *world)
         return;
     }
     struct weir_event done = {.kind = WEIR_ON_COMPUTED, .step = house->record.step, .round = house->record.round};
-    uint32_t first, count;
-    weir_layout_hosted(0, house->config.replicas, house->config.workers, &first, &count);
     struct weir_record sealed = house->record;
+    uint32_t count = house->replica_count, list[REPLICAS];
+    memcpy(list, house->replicas, sizeof list);
     tell_worker(house, &done);
-    for (uint32_t r = first; r < first + count; r++) {
+    for (uint32_t i = 0; i < count; i++) {
         struct weir_message_body body = {.type = WEIR_SEAL};
-        body.seal = (struct weir_seal){.step = sealed.step, .round = sealed.round, .replica = r};
+        body.seal = (struct weir_seal){.step = sealed.step, .round = sealed.round, .replica = list[i]};
         struct weir_event seal = {.kind = WEIR_ON_SEAL, .body = &body};
         hostile_give(world, &seal);
     }

@@ -17,6 +17,8 @@ static void step(void *core, const struct weir_event *event, struct weir_actions
     weir_exchange_step(core, event, actions);
 }
 
+static const uint32_t hosts[1] = {0};
+
 static struct rig new_exchange(void)
 {
     struct weir_exchange_config config = {
@@ -24,8 +26,8 @@ static struct rig new_exchange(void)
         .view = 1,
         .job_hash = "job",
         .numerics = "",
-        .workers = 1,
         .replicas = 1,
+        .hosts = hosts,
         .layout = weir_layout_make(CHUNKS * ELEMENTS, ELEMENTS, SERVERS, 1),
         .credit = CREDIT,
         .server_names = servers,
@@ -75,7 +77,7 @@ static void record(struct rig *rig, uint64_t step, enum weir_order order)
 /* The worker has computed a step; all that can be sent is taken by the transport. */
 static void compute(struct rig *rig, uint64_t step)
 {
-    rig_give(rig, (struct weir_event){.kind = WEIR_ON_READY, .step = step});
+    rig_give(rig, (struct weir_event){.kind = WEIR_ON_READY, .step = step, .replicas = hosts, .replica_count = 1});
     struct weir_message_body body = {.type = WEIR_SEAL};
     body.seal = (struct weir_seal){.step = step};
     rig_give(rig, (struct weir_event){.kind = WEIR_ON_SEAL, .body = &body});
@@ -178,11 +180,13 @@ static void a_peer_that_does_not_read(void **state)
     struct rig rig = in_step_0();
     rig_give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = 0}); /* Hello */
     rig_give(&rig, (struct weir_event){.kind = WEIR_ON_SENT, .peer = 1});
-    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_READY, .step = 0, .offset = 6 * ELEMENTS});
+    rig_give(&rig,
+             (struct weir_event){
+                 .kind = WEIR_ON_READY, .step = 0, .offset = 6 * ELEMENTS, .replicas = hosts, .replica_count = 1});
     waits_for(&rig, "");
     weir_arena_free(&rig.arena);
     rig = in_step_0();
-    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_READY, .step = 0});
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_READY, .step = 0, .replicas = hosts, .replica_count = 1});
     waits_for(&rig, "ps/0 at a:1: to take contributions to step 0 (chunk 6, lane 0)");
     weir_arena_free(&rig.arena);
 }
@@ -193,6 +197,8 @@ static void a_record_of_another_step_than_the_lanes_hold(void **state)
     struct weir_arena arena = {0};
     struct weir_worker_config config = {
         .lanes = 2,
+        .replicas = 1,
+        .hosts = hosts,
         .layout = weir_layout_make(CHUNKS * ELEMENTS, ELEMENTS, SERVERS, 2),
         .server_names = servers,
     };

@@ -1,0 +1,157 @@
+/* Workers that go and come while the job trains: each view says which worker computes which replica. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "chief/chief_state.h"
+
+static bool is_worker(const struct weir_chief *chief, uint32_t m)
+{
+    return m >= chief->config.servers;
+}
+
+bool weir_chief_can_lose(const struct weir_chief *chief, uint32_t m)
+{
+    return chief->config.elastic && is_worker(chief, m) && chief->state >= WEIR_CHIEF_TRAINING &&
+           chief->state <= WEIR_CHIEF_WRITING;
+}
+
+bool weir_chief_computes(const struct weir_chief *chief)
+{
+    return chief->state == WEIR_CHIEF_TRAINING || chief->state == WEIR_CHIEF_FETCHING;
+}
+
+static bool takes_part(const struct member *member)
+{
+    return member->incarnation != 0 && !member->left;
+}
+
+uint32_t weir_chief_workers_there(const struct weir_chief *chief)
+{
+    uint32_t there = 0;
+    for (uint32_t m = chief->config.servers; m < chief->member_count; m++)
+        there += takes_part(&chief->members[m]);
+    return there;
+}
+
+void weir_chief_place(struct weir_chief *chief)
+{
+    const struct weir_chief_config *config = &chief->config;
+    for (uint32_t m = 0; m < chief->member_count; m++) {
+        chief->nodes[m + 1].incarnation = takes_part(&chief->members[m]) ? chief->members[m].incarnation : 0;
+        if (is_worker(chief, m))
+            chief->present[m - config->servers] = takes_part(&chief->members[m]);
+    }
+    weir_layout_place(chief->hosts, config->replicas, chief->present, config->workers);
+}
+
+/* It keeps dying, however quickly it comes back. Restarts of long ago do not count. */
+static bool given_up(const struct weir_chief *chief, const struct member *member)
+{
+    return member->restarts >= WEIR_CHIEF_RESTARTS_MAX &&
+           chief->last_ns < member->first_restart_ns + WEIR_CHIEF_RESTARTS_NS;
+}
+
+static void count_restart(struct member *member, uint64_t now_ns)
+{
+    if (member->restarts && now_ns >= member->first_restart_ns + WEIR_CHIEF_RESTARTS_NS)
+        member->restarts = 0;
+    if (member->restarts++ == 0)
+        member->first_restart_ns = now_ns;
+}
+
+void weir_chief_lose(struct weir_chief *chief, uint32_t m, const char *why, uint64_t now_ns,
+                     struct weir_actions *actions)
+{
+    struct member *member = &chief->members[m];
+    assert(weir_chief_can_lose(chief, m) && takes_part(member));
+    member->left = true;
+    if (!weir_chief_computes(chief))
+        return;
+    uint32_t there = weir_chief_workers_there(chief);
+    if (there == 0)
+        chief->idle_since_ns = now_ns;
+    snprintf(member->lost, sizeof member->lost, "%.300s; %u of %u workers are there", why, there,
+             chief->config.workers);
+    weir_actions_add(actions, WEIR_DO_SAY)->text = member->lost;
+    chief->view_is_old = true;
+}
+
+static bool was_replaced(const struct member *member, uint64_t incarnation)
+{
+    for (size_t i = 0; i < WEIR_CHIEF_RESTARTS_MAX; i++)
+        if (member->replaced[i] == incarnation)
+            return true;
+    return false;
+}
+
+bool weir_chief_takes_again(const struct weir_chief *chief, uint32_t m, const struct weir_hello *hello,
+                            const char **reason)
+{
+    const struct member *member = &chief->members[m];
+    *reason = "another process has that role and index already: it was restarted, or the address is used twice";
+    if (!chief->config.elastic || !is_worker(chief, m) || was_replaced(member, hello->incarnation))
+        return false;
+    *reason = "it was started again too often within ten minutes, and is given up for now";
+    if (given_up(chief, member))
+        return false;
+    *reason = "its data set has not as many samples as the one that the job began with";
+    return !weir_chief_can_lose(chief, m) || /* it is told how the job ended */
+           (hello->train_samples == chief->view.train_samples &&
+            hello->validation_samples == chief->view.validation_samples);
+}
+
+void weir_chief_join(struct weir_chief *chief, uint32_t m, uint64_t incarnation, uint64_t now_ns,
+                     struct weir_actions *actions)
+{
+    struct member *member = &chief->members[m];
+    if (!weir_chief_can_lose(chief, m))
+        return; /* it is told how the job ended, or goes on as it was */
+    if (incarnation != member->incarnation) {
+        char why[300];
+        snprintf(why, sizeof why, "lost %s: it was restarted", chief->config.members[m].name);
+        if (takes_part(member))
+            weir_chief_lose(chief, m, why, now_ns, actions);
+        member->replaced[member->replaced_count++ % WEIR_CHIEF_RESTARTS_MAX] = member->incarnation;
+        count_restart(member, now_ns);
+    }
+    member->incarnation = incarnation;
+    weir_chief_back(chief, m, actions);
+}
+
+void weir_chief_back(struct weir_chief *chief, uint32_t m, struct weir_actions *actions)
+{
+    struct member *member = &chief->members[m];
+    if (!member->left || !weir_chief_can_lose(chief, m))
+        return;
+    member->left = false;
+    if (chief->state == WEIR_CHIEF_WRITING)
+        return;
+    snprintf(member->back, sizeof member->back, "%s is back; %u of %u workers are there", chief->config.members[m].name,
+             weir_chief_workers_there(chief), chief->config.workers);
+    weir_actions_add(actions, WEIR_DO_SAY)->text = member->back;
+    chief->view_is_old = true;
+}
+
+/* Where all are given up, none will come. */
+static bool none_will_come(const struct weir_chief *chief, uint64_t now_ns)
+{
+    bool all_given_up = true;
+    for (uint32_t m = chief->config.servers; m < chief->member_count; m++)
+        all_given_up = all_given_up && given_up(chief, &chief->members[m]);
+    return all_given_up || now_ns >= chief->idle_since_ns + chief->config.start_timeout_ns;
+}
+
+bool weir_chief_idle_too_long(const struct weir_chief *chief, uint64_t now_ns, char *text, size_t bytes)
+{
+    if (!weir_chief_computes(chief) || weir_chief_workers_there(chief) || !none_will_come(chief, now_ns))
+        return false;
+    uint32_t last = chief->config.servers;
+    for (uint32_t m = last; m < chief->member_count; m++)
+        if (chief->members[m].heard_ns > chief->members[last].heard_ns)
+            last = m;
+    const struct member *member = &chief->members[last];
+    snprintf(text, bytes, "no worker came back %s; the last one: %.400s",
+             given_up(chief, member) ? "that is not given up" : "within start_timeout_s", member->lost);
+    return true;
+}

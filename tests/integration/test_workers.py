@@ -1,0 +1,116 @@
+"""Workers go and come in mid-training: killed, killed and started again, silent for longer than the lease, all at once.
+The job goes on, and ends with the bits of the undisturbed run."""
+import os
+import random
+import signal
+import time
+
+from case import ClusterCase, harness, unittest
+
+SEED = int(os.environ.get("WEIR_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
+WORKERS = ("worker/0", "worker/1", "worker/2")
+
+
+class Workers(ClusterCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.path = cls.job(cls, {"fit.epochs": 60, "replicas": 4})
+        cls.undisturbed = harness.run_job(cls.path, guard_s=2 * harness.GUARD_S).summary
+        cls.random = random.Random(SEED)
+        print(f"\nmoments by WEIR_TEST_SEED={SEED}", flush=True)
+
+    def cluster(self):
+        return harness.Cluster(self.path, ps=2, workers=len(WORKERS))
+
+    def reach_a_moment(self, cluster):
+        """Some way into an epoch after the first."""
+        chief = cluster.processes["chief/0"]
+        chief.wait_for_line("epoch 1/")
+        begun = chief.stderr().count(" info: epoch ")
+        more = self.random.randrange(1, 6)
+        harness.wait_until(lambda: chief.stderr().count(" info: epoch ") >= begun + more, f"{more} more epochs",
+                           evidence=cluster.told)
+        moment = time.monotonic() + self.random.random() * .02
+        harness.wait_until(lambda: time.monotonic() > moment, "a moment of a step")
+
+    def says(self, cluster, worker, what, there):
+        cluster.processes["chief/0"].wait_for_line(f"{worker} at {cluster.address(worker)}{what}; {there} of 3 workers")
+
+    def assert_undisturbed(self, cluster, gone=()):
+        codes = cluster.wait_all(2 * harness.GUARD_S)
+        for name, code in codes.items():
+            self.assertEqual(code, -signal.SIGKILL if name in gone else 0, cluster.processes[name].told())
+        for digest in ("digest", "state_digest"):
+            self.assertEqual(cluster.summary()[digest], self.undisturbed[digest], cluster.told())
+
+    def test_a_killed_worker_is_replaced_by_the_others(self):
+        for worker in WORKERS:
+            with self.subTest(worker=worker), self.cluster() as cluster:
+                cluster.start_all()
+                self.reach_a_moment(cluster)
+                cluster.kill(worker)
+                chief = cluster.processes["chief/0"]
+                chief.wait_for_line(f"lost {worker} at {cluster.address(worker)}: ")
+                chief.wait_for_line("2 of 3 workers are there")
+                self.assert_undisturbed(cluster, {worker})
+
+    def test_a_worker_that_is_started_again_takes_part_again(self):
+        with self.cluster() as cluster:
+            cluster.start_all()
+            self.reach_a_moment(cluster)
+            cluster.kill("worker/1")
+            cluster.processes["worker/1"].wait()
+            cluster.start("worker/1")
+            self.says(cluster, "worker/1", " is back", 3)
+            cluster.processes["worker/1"].wait_for_line("of 4 replicas on")
+            self.assert_undisturbed(cluster)
+
+    def test_one_that_stood_still_for_longer_than_the_lease_is_taken_back(self):
+        with self.cluster() as cluster:
+            cluster.start_all()
+            self.reach_a_moment(cluster)
+            cluster.kill("worker/2", signal.SIGSTOP)
+            try:
+                cluster.processes["chief/0"].wait_for_line(
+                    f"lost worker/2 at {cluster.address('worker/2')}: no heartbeat for")
+            finally:
+                cluster.kill("worker/2", signal.SIGCONT)
+            self.says(cluster, "worker/2", " is back", 3)
+            self.assert_undisturbed(cluster)
+
+    def test_without_any_worker_the_job_waits_for_one(self):
+        with self.cluster() as cluster:
+            cluster.start_all()
+            self.reach_a_moment(cluster)
+            for worker in WORKERS:
+                cluster.kill(worker)
+            chief = cluster.processes["chief/0"]
+            chief.wait_for_line("0 of 3 workers are there")
+            chief.wait_for_line("to come back (no worker is there)")
+            cluster.start("worker/1")
+            self.assert_undisturbed(cluster, {"worker/0", "worker/2"})
+
+    def test_a_second_process_takes_the_place_of_the_first(self):
+        """As when an address is used twice: the one that came later stays, the other is told why it must go."""
+        with self.cluster() as cluster:
+            cluster.start_all()
+            self.reach_a_moment(cluster)
+            first = cluster.processes["worker/1"]
+            cluster.start("worker/1")
+            self.assertEqual(first.wait(), 1, first.told())
+            self.assertIn("another process has that role and index already", first.stderr())
+            self.assert_undisturbed(cluster)
+
+    def test_weir_run_starts_a_killed_worker_again(self):
+        with harness.Run(self.path, ps=2, workers=3) as run:
+            run.process.wait_for_line("epoch 2/")
+            os.kill(run.children()["worker/2"], signal.SIGKILL)
+            run.process.wait_for_line("worker/2 ended with signal 9 (Killed): it is started again in 0.1 s")
+            run.process.wait_for_line("is back; 3 of 3 workers are there")
+            self.assertEqual(run.process.wait(2 * harness.GUARD_S), 0, run.process.told())
+            self.assertIn(self.undisturbed["digest"], run.process.stdout())
+
+
+if __name__ == "__main__":
+    unittest.main()
