@@ -99,7 +99,8 @@ static void heartbeat_and_refused(void **state)
     EXPECT(WEIR_HEARTBEAT, heartbeat,
            "1a2d08011002180122036572722a04776169743003390000000000001240400548065007580860096a036e756d700a",
            {1, 2, true, "err", "wait", 3, 4.5, 5, 6, 7, 8, 9, 10, "num"});
-    EXPECT(WEIR_REFUSED, refused, "22040a026e6f", {"no"});
+    EXPECT(WEIR_REFUSED, refused, "22040a026e6f", {"no", false});
+    EXPECT(WEIR_REFUSED, refused, "22060a026e6f1001", {"no", true});
 }
 
 static void contribution_and_seal(void **state)

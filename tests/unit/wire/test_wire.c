@@ -242,7 +242,7 @@ static void long_reasons_are_cut(void **state)
     (void)state;
     static char reason[10000];
     memset(reason, 'x', sizeof reason - 1);
-    struct weir_message_body body = {.type = WEIR_REFUSED, .refused = {reason}};
+    struct weir_message_body body = {.type = WEIR_REFUSED, .refused = {reason, true}};
     uint8_t *header;
     struct weir_slice slice = {NULL, weir_wire_encode(&body, 0, &header)};
     slice.bytes = header;
