@@ -305,8 +305,7 @@ void check_killed_is_named(struct sim *sim)
         sim->config.reset_per_mille || sim->signal_came)
         return;
     bool worker = sim->processes[sim->killed].kind == WORKER;
-    if (sim->config.elastic && (sim->now > sim->killed_at + 4400 * MS || (worker && sim->config.workers > 1) ||
-                                sim->processes[sim->killed].alive))
+    if (sim->config.elastic && (sim->now > sim->killed_at + 4400 * MS || worker || sim->processes[sim->killed].alive))
         return; /* others are lost with it, took over, or it is back */
     if (!strstr(weir_chief_waiting(chief), sim->processes[sim->killed].name))
         sim_fail(sim, "%s was killed, and the chief says that it waits for \"%s\"", sim->processes[sim->killed].name,
