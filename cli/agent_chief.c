@@ -422,7 +422,7 @@ static void make_core(struct agent_chief *chief)
         .lease_ns = weir_process_lease_ns(process),
         .heartbeat_ns = job->heartbeat_ms * WEIR_NS_PER_MS,
         .observers = OBSERVERS,
-        .elastic = true,
+        .elastic = !process->local, /* in one process nobody can come back */
     };
     config.hello.address = process->chief.address;
     chief->actor = (struct weir_actor){

@@ -262,9 +262,9 @@ static bool carry_out(struct weir_agent_compute *compute, struct weir_error *err
     end(compute);
     struct weir_event event = {
         .kind = WEIR_ON_COMPUTED, .step = compute->record.step, .round = compute->record.round, .text = ""};
-    weir_post(compute->worker, &event); /* before the Seals, which the next record may follow at once */
     if (there)
         tell_seals(compute);
+    weir_post(compute->worker, &event); /* last: the next order may come at once, and changes what is computed */
     return true;
 }
 
