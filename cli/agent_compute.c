@@ -44,15 +44,13 @@ static struct weir_gradient_node *add_nodes(struct weir_agent_compute *compute, 
     const struct weir_crew *crew = compute->crew;
     uint32_t before = atomic_load(&set->node_count);
     assert(before + crew->node_count <= compute->process->replicas);
-    for (uint32_t n = 0, at = 0; n < crew->node_count; n++) {
+    for (uint32_t n = 0; n < crew->node_count; n++) {
         struct weir_gradient_node *node = &set->nodes[before + n];
-        uint32_t first;
         if (!node->gradient)
             node->gradient = weir_alloc_tensor((size_t)compute->process->flat_elements * sizeof(float), "a gradient");
         set->names[before + n] = crew->names[n];
-        weir_tree_range(compute->process->replicas, crew->names[n], &first, &node->replica_count);
-        node->first_replica = at;
-        at += node->replica_count;
+        node->first_replica = crew->nodes[n].first_replica;
+        node->replica_count = crew->nodes[n].replica_count;
     }
     atomic_store(&set->node_count, before + crew->node_count);
     return set->nodes + before;

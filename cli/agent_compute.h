@@ -31,6 +31,7 @@ struct weir_crew {
     struct weir_replica_rows *rows;
     struct weir_sums *sums;
     struct weir_tree_node *names;
+    struct weir_gradient_node *nodes; /* which of its replicas those nodes cover; without gradients */
     uint32_t threads;
     struct weir_team *team;
     struct weir_prefetch *prefetch; /* NULL until the first step */

@@ -20,6 +20,7 @@ static void take_scratch(struct weir_crew *crew, const struct weir_agent_compute
     crew->rows = weir_alloc(crew->count, sizeof *crew->rows, "a worker");
     crew->sums = weir_alloc(crew->count, sizeof *crew->sums, "a worker");
     crew->names = weir_alloc(crew->count, sizeof *crew->names, "a worker");
+    crew->nodes = weir_alloc(crew->count, sizeof *crew->nodes, "a worker");
     if (!compute->validation)
         return;
     crew->index = weir_alloc(crew->threads * rows, sizeof *crew->index, "a worker");
@@ -29,25 +30,22 @@ static void take_scratch(struct weir_crew *crew, const struct weir_agent_compute
     crew->y = weir_alloc_tensor(crew->threads * crew->y_floats * sizeof(float), "validation labels");
 }
 
-/* Which of the crew's replicas the nodes are made of. */
-static void set_ranges(const struct weir_crew *crew, uint32_t replicas, struct weir_gradient_node *nodes)
+static void set_ranges(struct weir_crew *crew, uint32_t replicas)
 {
     for (uint32_t n = 0, at = 0; n < crew->node_count; n++) {
         uint32_t first, count;
         weir_tree_range(replicas, crew->names[n], &first, &count);
-        nodes[n] = (struct weir_gradient_node){.first_replica = at, .replica_count = count};
+        crew->nodes[n] = (struct weir_gradient_node){.first_replica = at, .replica_count = count};
         at += count;
     }
 }
 
 static bool make_team(struct weir_crew *crew, const struct weir_agent_compute *compute, struct weir_error *err)
 {
-    struct weir_gradient_node *nodes = weir_alloc(crew->count, sizeof *nodes, "a worker");
-    set_ranges(crew, compute->process->replicas, nodes);
     struct weir_team_config config = {
         .model = compute->process->model,
         .job = &compute->process->job,
-        .nodes = nodes,
+        .nodes = crew->nodes,
         .node_count = crew->node_count,
         .replica_count = crew->count,
         .replica_rows = compute->piece_rows,
@@ -55,7 +53,6 @@ static bool make_team(struct weir_crew *crew, const struct weir_agent_compute *c
         .held_bytes = weir_process_model_bytes(compute->process),
     };
     crew->team = weir_team_new(&config, err);
-    free(nodes);
     return crew->team != NULL;
 }
 
@@ -69,6 +66,7 @@ struct weir_crew *weir_crew_new(const struct weir_agent_compute *compute, const 
     take_scratch(crew, compute);
     memcpy(crew->ids, replicas, count * sizeof *crew->ids);
     crew->node_count = (uint32_t)weir_tree_cover(compute->process->replicas, replicas, count, crew->names);
+    set_ranges(crew, compute->process->replicas);
     if (make_team(crew, compute, err))
         return crew;
     weir_crew_free(crew);
@@ -86,6 +84,7 @@ void weir_crew_free(struct weir_crew *crew)
     free(crew->rows);
     free(crew->sums);
     free(crew->names);
+    free(crew->nodes);
     free(crew->index);
     free(crew->x);
     free(crew->y);
