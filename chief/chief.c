@@ -273,6 +273,7 @@ static void on_worker_heartbeat(struct weir_chief *chief, uint32_t m, const stru
         snprintf(text, sizeof text, "lost %.390s", heartbeat->error); /* it begins with the worker's name */
     if (!chief->members[m].left)
         weir_chief_lose(chief, m, text, now_ns, actions);
+    chief->members[m].gone = true;
     if (heartbeat->error[0])
         weir_actions_send(actions, m, WEIR_REFUSED)->refused.reason = heartbeat->error; /* it may go */
 }

@@ -41,6 +41,7 @@ struct weir_chief_config {
     const struct weir_chief_member *members; /* servers first, then workers, each by index */
     uint32_t servers, workers;
     uint32_t replicas;
+    uint32_t min_workers; /* while fewer are there, nobody computes */
     struct weir_layout layout;
     const struct weir_view_variable *variables;
     size_t variable_count;

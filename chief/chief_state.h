@@ -17,6 +17,8 @@ struct member {
     uint64_t first_restart_ns;
     uint64_t replaced[WEIR_CHIEF_RESTARTS_MAX]; /* incarnations in whose place another one came */
     uint32_t replaced_count;
+    uint64_t lost_ns;          /* when it was lost last */
+    bool gone;                 /* and it said itself that it won't go on */
     char lost[420], back[420]; /* what was said of it last: why it was lost, that it is back */
 };
 
@@ -41,7 +43,7 @@ struct weir_chief {
     uint32_t *hosts;
     bool *present;          /* by worker: takes part */
     bool view_is_old;       /* a worker has gone or come: a new view goes out at the end of the step */
-    uint64_t idle_since_ns; /* when the last worker was lost */
+    uint64_t idle_since_ns; /* since when there are too few workers */
     bool numerics_differ;
     bool has_record;
     uint64_t record_step;
@@ -76,9 +78,11 @@ void weir_chief_join(struct weir_chief *chief, uint32_t m, uint64_t incarnation,
 /* A lost worker is heard of again: it takes part again. */
 void weir_chief_back(struct weir_chief *chief, uint32_t m, struct weir_actions *actions);
 uint32_t weir_chief_workers_there(const struct weir_chief *chief);
+/* As many as the job needs, or more. */
+bool weir_chief_enough_workers(const struct weir_chief *chief);
 /* Fills in the view's incarnations and hosts, by who takes part. */
 void weir_chief_place(struct weir_chief *chief);
-/* No worker has been there for so long that the job ends: why. */
+/* Too few workers have been there for so long that the job ends: why. */
 bool weir_chief_idle_too_long(const struct weir_chief *chief, uint64_t now_ns, char *text, size_t bytes);
 
 /* ---- chief_wait.c */

@@ -97,9 +97,10 @@ static void own(struct weir_chief *chief, uint64_t now_ns, char *text, size_t by
         snprintf(text, bytes, "%s: to leave", names);
         return;
     }
-    if (weir_chief_computes(chief) && !weir_chief_workers_there(chief)) {
+    if (weir_chief_computes(chief) && !weir_chief_enough_workers(chief)) {
         list_members(chief, is_lost, names, sizeof names);
-        snprintf(text, bytes, "%s: to come back (no worker is there)", names);
+        snprintf(text, bytes, "%s: to come back (%u of at least %u workers are there)", names,
+                 weir_chief_workers_there(chief), chief->config.min_workers);
         return;
     }
     for (uint32_t m = 0; m < chief->member_count; m++) {
@@ -154,7 +155,7 @@ void weir_chief_say_waiting(struct weir_chief *chief, uint64_t now_ns, struct we
         own(chief, now_ns, text, sizeof text);
         chief->wait.before_ns = 0;
         weir_wait_look(&chief->wait, text, now_ns);
-        bool nobody_computes = weir_chief_computes(chief) && !weir_chief_workers_there(chief);
+        bool nobody_computes = weir_chief_computes(chief) && !weir_chief_enough_workers(chief);
         if (nobody_computes || !members_wait(chief, now_ns))
             snprintf(chief->waiting, sizeof chief->waiting, "%s", chief->wait.is_long ? text : "");
     }

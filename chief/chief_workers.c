@@ -34,13 +34,19 @@ uint32_t weir_chief_workers_there(const struct weir_chief *chief)
     return there;
 }
 
+bool weir_chief_enough_workers(const struct weir_chief *chief)
+{
+    return weir_chief_workers_there(chief) >= chief->config.min_workers;
+}
+
 void weir_chief_place(struct weir_chief *chief)
 {
     const struct weir_chief_config *config = &chief->config;
+    bool enough = weir_chief_enough_workers(chief);
     for (uint32_t m = 0; m < chief->member_count; m++) {
         chief->nodes[m + 1].incarnation = takes_part(&chief->members[m]) ? chief->members[m].incarnation : 0;
         if (is_worker(chief, m))
-            chief->present[m - config->servers] = takes_part(&chief->members[m]);
+            chief->present[m - config->servers] = enough && takes_part(&chief->members[m]);
     }
     weir_layout_place(chief->hosts, config->replicas, chief->present, config->workers);
 }
@@ -65,11 +71,13 @@ void weir_chief_lose(struct weir_chief *chief, uint32_t m, const char *why, uint
 {
     struct member *member = &chief->members[m];
     assert(weir_chief_can_lose(chief, m) && takes_part(member));
+    bool enough = weir_chief_enough_workers(chief);
     member->left = true;
+    member->lost_ns = now_ns;
     if (!weir_chief_computes(chief))
         return;
     uint32_t there = weir_chief_workers_there(chief);
-    if (there == 0)
+    if (enough && !weir_chief_enough_workers(chief))
         chief->idle_since_ns = now_ns;
     snprintf(member->lost, sizeof member->lost, "%.300s; %u of %u workers are there", why, there,
              chief->config.workers);
@@ -116,6 +124,7 @@ void weir_chief_join(struct weir_chief *chief, uint32_t m, uint64_t incarnation,
         count_restart(member, now_ns);
     }
     member->incarnation = incarnation;
+    member->gone = false;
     weir_chief_back(chief, m, actions);
 }
 
@@ -124,7 +133,7 @@ void weir_chief_back(struct weir_chief *chief, uint32_t m, struct weir_actions *
     struct member *member = &chief->members[m];
     if (!member->left || !weir_chief_can_lose(chief, m))
         return;
-    member->left = false;
+    member->left = member->gone = false;
     if (chief->state == WEIR_CHIEF_WRITING)
         return;
     snprintf(member->back, sizeof member->back, "%s is back; %u of %u workers are there", chief->config.members[m].name,
@@ -133,25 +142,32 @@ void weir_chief_back(struct weir_chief *chief, uint32_t m, struct weir_actions *
     chief->view_is_old = true;
 }
 
-/* Where all are given up, none will come. */
-static bool none_will_come(const struct weir_chief *chief, uint64_t now_ns)
+/* It is not there, and won't be taken back before its time. One that was only silent may be heard of again. */
+static bool stays_out(const struct weir_chief *chief, const struct member *member)
 {
-    bool all_given_up = true;
-    for (uint32_t m = chief->config.servers; m < chief->member_count; m++)
-        all_given_up = all_given_up && given_up(chief, &chief->members[m]);
-    return all_given_up || now_ns >= chief->idle_since_ns + chief->config.start_timeout_ns;
+    bool ended = member->gone || (!member->up && chief->last_ns >= member->down_ns + chief->config.lease_ns);
+    return !takes_part(member) && ended && given_up(chief, member);
 }
 
 bool weir_chief_idle_too_long(const struct weir_chief *chief, uint64_t now_ns, char *text, size_t bytes)
 {
-    if (!weir_chief_computes(chief) || weir_chief_workers_there(chief) || !none_will_come(chief, now_ns))
+    const struct weir_chief_config *config = &chief->config;
+    if (!weir_chief_computes(chief) || weir_chief_enough_workers(chief))
         return false;
-    uint32_t last = chief->config.servers;
-    for (uint32_t m = last; m < chief->member_count; m++)
-        if (chief->members[m].heard_ns > chief->members[last].heard_ns)
-            last = m;
-    const struct member *member = &chief->members[last];
-    snprintf(text, bytes, "no worker came back %s; the last one: %.400s",
-             given_up(chief, member) ? "that is not given up" : "within start_timeout_s", member->lost);
+    uint32_t may_come = config->workers;
+    const struct member *last = NULL;
+    for (uint32_t m = config->servers; m < chief->member_count; m++) {
+        const struct member *member = &chief->members[m];
+        may_come -= stays_out(chief, member);
+        if (!takes_part(member) && (!last || member->lost_ns > last->lost_ns))
+            last = member;
+    }
+    const char *why = "no other one came back within start_timeout_s";
+    if (may_come < config->min_workers)
+        why = "others were started again too often within ten minutes, and are given up";
+    else if (now_ns < chief->idle_since_ns + config->start_timeout_ns)
+        return false;
+    snprintf(text, bytes, "%u of at least %u workers are there, and %s; the last one: %.400s",
+             weir_chief_workers_there(chief), config->min_workers, why, last->lost);
     return true;
 }

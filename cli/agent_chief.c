@@ -412,6 +412,7 @@ static void make_core(struct agent_chief *chief)
         .servers = process->server_count,
         .workers = process->worker_count,
         .replicas = process->replicas,
+        .min_workers = job->min_workers,
         .layout = process->layout,
         .variables = chief->variables,
         .variable_count = process->variable_count,

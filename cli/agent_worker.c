@@ -210,12 +210,31 @@ static void make_step_core(struct agent_worker *worker, const struct weir_view *
     weir_thread_add(worker->node.lane_threads[0], &worker->step_actor);
 }
 
+static uint64_t incarnation_in(const struct weir_view *view, uint32_t position)
+{
+    for (size_t n = 0, w = 0; n < view->node_count; n++)
+        if (view->nodes[n].role == WEIR_NODE_WORKER && w++ == position)
+            return view->nodes[n].incarnation;
+    return 0;
+}
+
+/* Why it has no replicas. */
+static void say_idle(const struct agent_worker *worker, const struct weir_view *view)
+{
+    if (incarnation_in(view, worker->position) != worker->process->incarnation)
+        weir_log_warning("counts as lost: others compute its replicas until the chief hears of it again");
+    else if (view->hosts[0] == WEIR_NO_HOST)
+        weir_log_info("computes nothing: fewer workers are there than cluster.min_workers");
+    else
+        weir_log_info("stands by: there are more workers than the %u replicas of the job", worker->process->replicas);
+}
+
 static void say_replicas(const struct agent_worker *worker, const struct weir_view *view)
 {
     const struct weir_process *process = worker->process;
     uint32_t count = weir_layout_hosted(view->hosts, process->replicas, worker->position);
     if (count == 0) {
-        weir_log_info("stands by: there are more workers than the %u replicas of the job", process->replicas);
+        say_idle(worker, view);
         return;
     }
     uint32_t threads =

@@ -70,6 +70,8 @@ static void check_model(struct checked *checked, uint32_t workers)
         weir_problems_add(&checked->problems, WEIR_NOTHING_TO_TRAIN, path);
     if (replicas > WEIR_REPLICAS_MAX)
         weir_problems_add(&checked->problems, WEIR_TOO_MANY_REPLICAS, job->path, replicas, WEIR_REPLICAS_MAX);
+    if (workers && job->min_workers > workers)
+        weir_problems_add(&checked->problems, WEIR_TOO_FEW_WORKERS, job->path, job->min_workers, workers);
 }
 
 /* `workers`: 0, as TF_CONFIG says. */

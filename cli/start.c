@@ -101,6 +101,8 @@ static bool load_model(struct weir_process *process, struct weir_error *err)
     process->replicas = job->replicas ? job->replicas : process->worker_count;
     if (process->replicas > WEIR_REPLICAS_MAX)
         return weir_error_set(err, WEIR_TOO_MANY_REPLICAS, job->path, process->replicas, WEIR_REPLICAS_MAX);
+    if (job->min_workers > process->worker_count)
+        return weir_error_set(err, WEIR_TOO_FEW_WORKERS, job->path, job->min_workers, process->worker_count);
     process->lanes = job->lanes ? job->lanes : 1;
     process->layout = weir_layout_make(process->flat_elements, job->chunk_bytes / (uint32_t)sizeof(float),
                                        process->server_count, process->lanes);

@@ -43,7 +43,8 @@ static bool same_incarnation(uint64_t known, uint64_t said, const char **reason)
 {
     if (known == said)
         return true;
-    *reason = "another process than the one that the view names: it was restarted, or the address is used twice";
+    *reason = known ? "another process than the one that the view names: it was restarted, or the address is used twice"
+                    : "the view does not name it now: it counts as lost";
     return false;
 }
 

@@ -87,9 +87,20 @@ class Workers(ClusterCase):
                 cluster.kill(worker)
             chief = cluster.processes["chief/0"]
             chief.wait_for_line("0 of 3 workers are there")
-            chief.wait_for_line("to come back (no worker is there)")
+            chief.wait_for_line("to come back (0 of at least 1 workers are there)")
             cluster.start("worker/1")
             self.assert_undisturbed(cluster, {"worker/0", "worker/2"})
+
+    def test_below_the_minimum_the_job_waits(self):
+        path = self.job({"fit.epochs": 60, "replicas": 4, "cluster.min_workers": 3})
+        with harness.Cluster(path, ps=2, workers=len(WORKERS)) as cluster:
+            cluster.start_all()
+            self.reach_a_moment(cluster)
+            cluster.kill("worker/0")
+            cluster.processes["chief/0"].wait_for_line("to come back (2 of at least 3 workers are there)")
+            cluster.processes["worker/1"].wait_for_line("computes nothing: fewer workers are there")
+            cluster.start("worker/0")
+            self.assert_undisturbed(cluster)
 
     def test_a_second_process_takes_the_place_of_the_first(self):
         """As when an address is used twice: the one that came later stays, the other is told why it must go."""

@@ -127,6 +127,22 @@ void check_silence(struct sim *sim)
                  (double)sim->pause_ns / 1e9);
 }
 
+/* Replicas have hosts where enough workers are there, and only then: hosts that are there. */
+static void check_hosts(struct sim *sim, const struct weir_view *view)
+{
+    const struct weir_view_node *workers = view->nodes + 1 + sim->config.servers;
+    uint32_t there = 0;
+    for (uint32_t w = 0; w < sim->config.workers; w++)
+        there += workers[w].incarnation != 0;
+    sim->coverage->count[COUNT_TOO_FEW] += there < sim->config.min_workers && there > 0;
+    for (uint32_t r = 0; r < sim->config.replicas; r++) {
+        bool hosted = view->hosts[r] != WEIR_NO_HOST;
+        if (hosted != (there >= sim->config.min_workers) || (hosted && workers[view->hosts[r]].incarnation == 0))
+            sim_fail(sim, "%u workers are there, of at least %u, and the host of replica %u is %d", there,
+                     sim->config.min_workers, r, (int)view->hosts[r]);
+    }
+}
+
 /* A job ends once, in one way: finished when its results are written, failed with a reason. */
 void check_view(struct sim *sim, const struct weir_view *view)
 {
@@ -138,6 +154,8 @@ void check_view(struct sim *sim, const struct weir_view *view)
         sim_fail(sim, "View(failed) goes out without a reason");
     if (sim->published > WEIR_VIEW_RUNNING && view->state != sim->published)
         sim_fail(sim, "after the view that the job is over another one goes out");
+    if (view->state == WEIR_VIEW_RUNNING)
+        check_hosts(sim, view);
     sim->published = view->state;
 }
 
@@ -321,7 +339,7 @@ static void check_survival(struct sim *sim)
                         (sim->config.pause && sim->paused == 0);
     bool lost = (sim->killed_at && sim->processes[sim->killed].kind == WORKER) ||
                 (sim->silence_judged && sim->processes[sim->paused].kind == WORKER && !sim->killed_at);
-    bool others = sim->config.workers > 1 || sim->config.restart || !sim->killed_at;
+    bool others = sim->config.workers > sim->config.min_workers || sim->config.restart || !sim->killed_at;
     if (!sim->config.elastic || other_faults || !lost || !others || (sim->killed_at && sim->killed_before_view))
         return;
     if (sim->processes[0].code != 0)

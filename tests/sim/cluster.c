@@ -80,6 +80,7 @@ static void build_chief(struct sim *sim)
         .servers = config->servers,
         .workers = config->workers,
         .replicas = config->replicas,
+        .min_workers = config->min_workers,
         .layout = sim->layout,
         .slot_count = config->slots,
         .generation = config->generation,

@@ -34,6 +34,7 @@ static const char *const count_names[COUNTS] = {
     [COUNT_LATE_KILLS] = "of them when training was over",
     [COUNT_RESTARTS] = "workers were started again",
     [COUNT_VIEWS] = "newer views came to a node",
+    [COUNT_TOO_FEW] = "views without hosts, as too few workers were there",
     [COUNT_TAKEN_OVER] = "times replicas of a step in progress were taken over",
     [COUNT_NOT_YET] = "Hellos were refused until later",
     [COUNT_LOST_AND_FINISHED] = "jobs lost a worker and finished",

@@ -29,6 +29,7 @@ static void draw_config(struct sim *sim)
     config->elastic = sim_below(sim, 4) != 0;
     config->kill = sim_below(sim, config->elastic ? 2 : 4) == 0;
     config->restart = sim_below(sim, 2);
+    config->min_workers = sim_below(sim, 4) ? 1 : 1 + sim_below(sim, config->workers);
     config->kill_late = config->elastic && config->kill && sim_below(sim, 4) == 0;
     config->signal = sim_below(sim, 6) == 0;
     config->no_results = sim_below(sim, 20) == 0;
@@ -49,6 +50,7 @@ static void golden_config(struct sim_config *config)
         .lanes = 1,
         .chunks = 2,
         .replicas = 2,
+        .min_workers = 1,
         .credit = 2,
         .slots = 1,
         .steps_per_epoch = 1,

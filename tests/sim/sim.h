@@ -48,17 +48,18 @@ struct sim_config {
     uint32_t reset_per_mille; /* chance that an event also breaks a stream */
     bool observed;            /* observers come and go */
     bool repeats;             /* what was sent is sometimes sent again, unasked */
-    bool elastic;             /* a lost worker does not end the job */
-    bool kill;                /* one process is killed at some moment */
-    bool kill_late;           /* when training is over */
-    bool restart;             /* and, if it is a worker, started again some time later */
-    bool signal;              /* one process is told to stop at some moment */
-    bool pause;               /* one process stands still for a while, as under SIGSTOP */
-    bool differs;             /* one worker reads other data */
-    bool cut;                 /* a link is cut */
-    bool no_results;          /* the chief can't write its results */
-    bool nonfinite;           /* gated: some steps' gradients are not finite */
-    bool fixed;               /* golden traces: every delay is 1 ms, no faults */
+    uint32_t min_workers;
+    bool elastic;    /* a lost worker does not end the job */
+    bool kill;       /* one process is killed at some moment */
+    bool kill_late;  /* when training is over */
+    bool restart;    /* and, if it is a worker, started again some time later */
+    bool signal;     /* one process is told to stop at some moment */
+    bool pause;      /* one process stands still for a while, as under SIGSTOP */
+    bool differs;    /* one worker reads other data */
+    bool cut;        /* a link is cut */
+    bool no_results; /* the chief can't write its results */
+    bool nonfinite;  /* gated: some steps' gradients are not finite */
+    bool fixed;      /* golden traces: every delay is 1 ms, no faults */
 };
 
 enum process_kind { CHIEF, SERVER, WORKER };
@@ -203,6 +204,7 @@ enum sim_count {
     COUNT_LATE_KILLS,
     COUNT_RESTARTS,
     COUNT_VIEWS,
+    COUNT_TOO_FEW,
     COUNT_TAKEN_OVER,
     COUNT_NOT_YET,
     COUNT_LOST_AND_FINISHED,

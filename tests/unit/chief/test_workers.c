@@ -49,7 +49,7 @@ static void arrive(struct rig *rig, uint32_t member, struct weir_hello hello)
     rig_say(rig, member, body, 0);
 }
 
-static struct rig new_chief(void)
+static struct rig new_chief_of(uint32_t min_workers)
 {
     struct weir_chief_config config = {
         .hello = {.role = WEIR_NODE_CHIEF, .incarnation = 7, .job_hash = "job", .numerics = "", .address = ""},
@@ -58,6 +58,7 @@ static struct rig new_chief(void)
         .servers = SERVERS,
         .workers = WORKERS,
         .replicas = REPLICAS,
+        .min_workers = min_workers,
         .layout = weir_layout_make(30, 10, SERVERS, 1),
         .train_samples_min = 10,
         .start_timeout_ns = START_NS,
@@ -76,6 +77,11 @@ static struct rig new_chief(void)
         arrive(&rig, SERVERS + w, hello_of(w, 10 + w));
     assert_int_equal(weir_chief_state(rig.core), WEIR_CHIEF_TRAINING);
     return rig;
+}
+
+static struct rig new_chief(void)
+{
+    return new_chief_of(1);
 }
 
 /* The view that went out in the newest step, to ps/0; NULL: none. */
@@ -246,7 +252,8 @@ static void where_all_are_given_up_the_job_ends(void **state)
     beat(&rig, 0, "");
     rig_give(&rig, (struct weir_event){.kind = WEIR_ON_TIME, .offset = 100 * MS});
     assert_int_equal(weir_chief_state(rig.core), WEIR_CHIEF_FAILING);
-    assert_non_null(strstr(view(&rig)->reason, "no worker came back that is not given up"));
+    assert_non_null(
+        strstr(view(&rig)->reason, "0 of at least 1 workers are there, and others were started again too often"));
     weir_arena_free(&rig.arena);
 }
 
@@ -266,10 +273,65 @@ static void without_workers_it_waits_but_not_for_ever(void **state)
         if (passed == 5000 * MS)
             assert_string_equal(weir_chief_waiting(rig.core),
                                 "worker/0 at b, worker/1 at c, worker/2 at d: to come back "
-                                "(no worker is there)");
+                                "(0 of at least 1 workers are there)");
     }
     assert_true(passed >= START_NS);
-    assert_non_null(strstr(view(&rig)->reason, "no worker came back within start_timeout_s"));
+    assert_non_null(strstr(view(&rig)->reason, "no other one came back within start_timeout_s"));
+    weir_arena_free(&rig.arena);
+}
+
+/* Who is there computes nothing meanwhile. */
+static void below_the_minimum_it_waits(void **state)
+{
+    (void)state;
+    struct rig rig = new_chief_of(2);
+    beat(&rig, 1, "worker/0 at b: no memory");
+    hosts_are(&rig, 1, 1, 2, 2);
+    beat(&rig, 2, "worker/1 at c: no memory");
+    hosts_are(&rig, WEIR_NO_HOST, WEIR_NO_HOST, WEIR_NO_HOST, WEIR_NO_HOST);
+    assert_int_equal(view(&rig)->nodes[4].incarnation, 12);
+    for (uint64_t passed = 0; passed < 3000 * MS; passed += 50 * MS) {
+        beat(&rig, 0, "");
+        beat(&rig, 3, "");
+        rig_give(&rig, (struct weir_event){.kind = WEIR_ON_TIME, .offset = 50 * MS});
+    }
+    assert_string_equal(weir_chief_waiting(rig.core), "worker/0 at b, worker/1 at c: to come back "
+                                                      "(1 of at least 2 workers are there)");
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_CLOSED, .peer = 2, .text = "reset"});
+    arrive(&rig, 2, hello_of(1, 99));
+    hosts_are(&rig, 1, 1, 2, 2);
+    weir_arena_free(&rig.arena);
+}
+
+/* Where the others may still come, those that were given up do not end the job; silence alone gives nobody up. */
+static void who_is_only_silent_is_not_given_up(void **state)
+{
+    (void)state;
+    struct rig rig = new_chief_of(3);
+    uint64_t incarnation = 100;
+    for (int i = 0; i < WEIR_CHIEF_RESTARTS_MAX; i++) {
+        rig_give(&rig, (struct weir_event){.kind = WEIR_ON_CLOSED, .peer = 2, .text = "reset"});
+        arrive(&rig, 2, hello_of(1, ++incarnation));
+    }
+    for (uint64_t passed = 0; passed < 2 * LEASE_NS; passed += 50 * MS) {
+        beat(&rig, 0, "");
+        beat(&rig, 1, "");
+        beat(&rig, 3, "");
+        rig_give(&rig, (struct weir_event){.kind = WEIR_ON_TIME, .offset = 50 * MS});
+    }
+    assert_int_equal(weir_chief_state(rig.core), WEIR_CHIEF_TRAINING);
+    beat(&rig, 2, "");
+    hosts_are(&rig, 0, 0, 1, 2);
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_CLOSED, .peer = 2, .text = "reset"});
+    for (uint64_t passed = 0; passed < 2 * LEASE_NS && weir_chief_state(rig.core) == WEIR_CHIEF_TRAINING;
+         passed += 50 * MS) {
+        beat(&rig, 0, "");
+        beat(&rig, 1, "");
+        beat(&rig, 3, "");
+        rig_give(&rig, (struct weir_event){.kind = WEIR_ON_TIME, .offset = 50 * MS});
+    }
+    assert_int_equal(weir_chief_state(rig.core), WEIR_CHIEF_FAILING);
+    assert_non_null(strstr(view(&rig)->reason, "2 of at least 3 workers are there, and others were started again"));
     weir_arena_free(&rig.arena);
 }
 
@@ -294,6 +356,8 @@ int main(void)
         cmocka_unit_test(a_broken_stream_is_a_loss_sooner_than_silence),
         cmocka_unit_test(where_all_are_given_up_the_job_ends),
         cmocka_unit_test(without_workers_it_waits_but_not_for_ever),
+        cmocka_unit_test(below_the_minimum_it_waits),
+        cmocka_unit_test(who_is_only_silent_is_not_given_up),
         cmocka_unit_test(a_lost_server_ends_the_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
