@@ -40,6 +40,8 @@ static void build_view(struct weir_chief *chief, struct weir_arena *arena)
     for (uint32_t c = 0; c < config->layout.chunks; c++)
         chief->chunks[c] = (struct weir_view_chunk){
             .primary = weir_layout_server(&config->layout, c),
+            .standby = WEIR_NO_SERVER,
+            .filling = WEIR_NO_SERVER,
             .lane = weir_layout_lane(&config->layout, c),
             .chain = {.term = 1, .count = 1},
         };
@@ -57,6 +59,7 @@ static void build_view(struct weir_chief *chief, struct weir_arena *arena)
         .node_count = chief->member_count + 1,
         .chunks = chief->chunks,
         .chunk_count = config->layout.chunks,
+        .record = {.standby = WEIR_NO_SERVER, .filling = WEIR_NO_SERVER, .chain = {.term = 1, .count = 1}},
         .hosts = chief->hosts,
         .variables = config->variables,
         .variable_count = config->variable_count,

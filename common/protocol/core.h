@@ -20,7 +20,6 @@
 #include "protocol/tree.h"
 
 #define WEIR_NEVER UINT64_MAX
-#define WEIR_NO_VERSION UINT64_MAX
 #define WEIR_HOLDS_ALWAYS (UINT64_MAX - 1) /* of a lane without chunks: in WEIR_ON_HOLDS, every version */
 
 enum weir_event_kind {

@@ -28,13 +28,26 @@ enum weir_message_type {
     WEIR_GONE,
     WEIR_PARTIAL,
     WEIR_RECORD,
+    WEIR_FORWARD, /* payload: the sum's floats */
+    WEIR_ACK,
+    WEIR_FULL = 17, /* 15 and 16 are other fields of a frame */
     WEIR_MESSAGE_TYPES,
 };
+
+static inline bool weir_message_exists(uint32_t type)
+{
+    return type >= WEIR_HELLO && type < WEIR_MESSAGE_TYPES && (type <= WEIR_ACK || type == WEIR_FULL);
+}
 
 /* Which use of a chunk's holders: new with every change of holders, their order or the filling node. */
 struct weir_chain {
     uint64_t term, count;
 };
+
+static inline bool weir_chain_same(struct weir_chain a, struct weir_chain b)
+{
+    return a.term == b.term && a.count == b.count;
+}
 
 struct weir_held {
     uint32_t chunk;
@@ -67,8 +80,13 @@ struct weir_view_node {
     const char *address;
 };
 
+#define WEIR_NO_SERVER UINT32_MAX
+
+/* Who holds a chunk, or the record (whose lane is 0): positions of parameter servers, or WEIR_NO_SERVER. */
 struct weir_view_chunk {
-    uint32_t primary; /* index of the ps */
+    uint32_t primary;
+    uint32_t standby; /* holds each released version too */
+    uint32_t filling; /* is being given all that the primary has */
     uint32_t lane;
     struct weir_chain chain;
 };
@@ -94,6 +112,7 @@ struct weir_view {
     size_t node_count;
     const struct weir_view_chunk *chunks;
     size_t chunk_count;
+    struct weir_view_chunk record;
     const uint32_t *hosts; /* worker index by replica */
     const struct weir_view_variable *variables;
     size_t variable_count;
@@ -153,6 +172,7 @@ struct weir_weights {
     uint64_t version;
     uint32_t part;
     struct weir_chain chain;
+    bool whole; /* to a server: the last part of a copy */
 };
 
 struct weir_gone {
@@ -166,6 +186,32 @@ struct weir_partial {
     uint32_t chunk;
     const double *squares;
     size_t square_count;
+};
+
+/* Primary to standby and filling server: the sum of (step, chunk), which they apply as it does. */
+struct weir_forward {
+    uint64_t generation, step;
+    uint32_t chunk;
+    struct weir_chain chain;
+};
+
+#define WEIR_CHUNK_RECORD UINT32_MAX /* in the place of a chunk: the record */
+#define WEIR_NO_VERSION UINT64_MAX
+
+/* Standby or filling server to primary: the newest version that it has. */
+struct weir_ack {
+    uint64_t generation;
+    uint32_t chunk;
+    uint64_t version; /* WEIR_NO_VERSION: none. Of the record: its step */
+    uint32_t round;   /* of the record */
+    struct weir_chain chain;
+};
+
+/* Primary to chief: the filling server has all that the primary has, and nothing is released without its Ack. */
+struct weir_full {
+    uint64_t generation;
+    uint32_t chunk;
+    struct weir_chain chain;
 };
 
 enum weir_order { WEIR_ORDER_TRAIN = 1, WEIR_ORDER_EVALUATE, WEIR_ORDER_STOP };
@@ -207,6 +253,9 @@ struct weir_message_body {
         struct weir_gone gone;
         struct weir_partial partial;
         struct weir_record record;
+        struct weir_forward forward;
+        struct weir_ack ack;
+        struct weir_full full;
     };
 };
 

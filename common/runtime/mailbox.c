@@ -31,6 +31,7 @@ static void copy_view(struct weir_letter *letter, const struct weir_view *view)
     letter->nodes = copy(view->nodes, view->node_count, sizeof *letter->nodes);
     for (size_t n = 0; n < view->node_count; n++)
         letter->nodes[n].address = "";
+    letter->chunks = copy(view->chunks, view->chunk_count, sizeof *letter->chunks);
     letter->body.view = (struct weir_view){
         .generation = view->generation,
         .term = view->term,
@@ -41,6 +42,9 @@ static void copy_view(struct weir_letter *letter, const struct weir_view *view)
         .lanes = view->lanes,
         .nodes = letter->nodes,
         .node_count = view->node_count,
+        .chunks = letter->chunks,
+        .chunk_count = view->chunk_count,
+        .record = view->record,
         .hosts = letter->replicas,
     };
 }
@@ -82,6 +86,7 @@ void weir_letter_free(struct weir_letter *letter)
     free(letter->text);
     free(letter->replicas);
     free(letter->nodes);
+    free(letter->chunks);
     free(letter);
 }
 

@@ -16,8 +16,9 @@ struct weir_letter {
     struct weir_message_body body;
     double *numbers; /* owned, and what follows */
     char *text;
-    uint32_t *replicas; /* the event's replicas, or the view's hosts */
-    struct weir_view_node *nodes;
+    uint32_t *replicas;           /* the event's replicas, or the view's hosts */
+    struct weir_view_node *nodes; /* a view's, and its chunks */
+    struct weir_view_chunk *chunks;
 };
 
 struct weir_mailbox {

@@ -116,6 +116,8 @@ static void read_node(struct reading *r, const Weir__ViewNode *from, struct weir
 static void read_chunk(const Weir__ViewChunk *from, struct weir_view_chunk *to)
 {
     WEIR_WIRE_VIEW_CHUNK(COPY);
+    to->standby = from->standby - 1; /* WEIR_NO_SERVER for 0 */
+    to->filling = from->filling - 1;
     to->chain = chain(from->chain);
 }
 
@@ -155,6 +157,9 @@ static void read_view(struct reading *r, const Weir__View *from, struct weir_vie
     WEIR_WIRE_VIEW_TEXTS(TEXT);
     to->state = (enum weir_view_state)one_of(r, "state", (int)from->state, WEIR_VIEW_RUNNING, WEIR_VIEW_FAILED);
     read_view_lists(r, from, to);
+    to->record = (struct weir_view_chunk){.standby = WEIR_NO_SERVER, .filling = WEIR_NO_SERVER};
+    if (from->record)
+        read_chunk(from->record, &to->record);
     if (from->n_hosts != from->replicas)
         refuse(r, "hosts: %zu elements, but there are %u replicas", from->n_hosts, from->replicas);
     to->hosts = from->hosts;
@@ -221,6 +226,27 @@ static void read_partial(struct reading *r, const Weir__Partial *from, struct we
     to->square_count = from->n_squares;
 }
 
+static void read_forward(struct reading *r, const Weir__Forward *from, struct weir_forward *to)
+{
+    (void)r;
+    WEIR_WIRE_FORWARD(COPY);
+    to->chain = chain(from->chain);
+}
+
+static void read_ack(struct reading *r, const Weir__Ack *from, struct weir_ack *to)
+{
+    (void)r;
+    WEIR_WIRE_ACK(COPY);
+    to->chain = chain(from->chain);
+}
+
+static void read_full(struct reading *r, const Weir__Full *from, struct weir_full *to)
+{
+    (void)r;
+    WEIR_WIRE_FULL(COPY);
+    to->chain = chain(from->chain);
+}
+
 static void read_record(struct reading *r, const Weir__Record *from, struct weir_record *to)
 {
     WEIR_WIRE_RECORD(COPY);
@@ -254,6 +280,9 @@ static void read_message(struct reading *r, const void *from, struct weir_messag
         BODY(WEIR_GONE, gone);
         BODY(WEIR_PARTIAL, partial);
         BODY(WEIR_RECORD, record);
+        BODY(WEIR_FORWARD, forward);
+        BODY(WEIR_ACK, ack);
+        BODY(WEIR_FULL, full);
     case WEIR_MESSAGE_TYPES:
         break;
     }

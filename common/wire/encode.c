@@ -124,6 +124,8 @@ static Weir__ViewChunk *make_chunk(struct weir_wire_store *store, const struct w
     Weir__ViewChunk *to = weir_wire_store_take(store, sizeof *to);
     weir__view_chunk__init(to);
     WEIR_WIRE_VIEW_CHUNK(COPY);
+    to->standby = from->standby + 1; /* 0 for WEIR_NO_SERVER */
+    to->filling = from->filling + 1;
     to->chain = make_chain(store, &from->chain);
     return to;
 }
@@ -153,6 +155,9 @@ static void put_view(struct weir_wire_store *store, const struct weir_view *from
     to->chunks = weir_wire_store_take(store, to->n_chunks * sizeof(Weir__ViewChunk *));
     for (size_t i = 0; i < to->n_chunks; i++)
         to->chunks[i] = make_chunk(store, &from->chunks[i]);
+    to->record = make_chunk(store, &from->record);
+    if (weir__view_chunk__get_packed_size(to->record) == 0)
+        to->record = NULL;
     to->hosts = (uint32_t *)from->hosts;
     to->n_hosts = from->hosts ? from->replicas : 0;
     to->n_variables = from->variable_count;
@@ -234,6 +239,27 @@ static void put_partial(struct weir_wire_store *store, const struct weir_partial
     to->n_squares = from->square_count;
 }
 
+static void put_forward(struct weir_wire_store *store, const struct weir_forward *from, Weir__Forward *to)
+{
+    weir__forward__init(to);
+    WEIR_WIRE_FORWARD(COPY);
+    to->chain = make_chain(store, &from->chain);
+}
+
+static void put_ack(struct weir_wire_store *store, const struct weir_ack *from, Weir__Ack *to)
+{
+    weir__ack__init(to);
+    WEIR_WIRE_ACK(COPY);
+    to->chain = make_chain(store, &from->chain);
+}
+
+static void put_full(struct weir_wire_store *store, const struct weir_full *from, Weir__Full *to)
+{
+    weir__full__init(to);
+    WEIR_WIRE_FULL(COPY);
+    to->chain = make_chain(store, &from->chain);
+}
+
 static void put_record(struct weir_wire_store *store, const struct weir_record *from, Weir__Record *to)
 {
     weir__record__init(to);
@@ -261,6 +287,9 @@ union message {
     Weir__Gone gone;
     Weir__Partial partial;
     Weir__Record record;
+    Weir__Forward forward;
+    Weir__Ack ack;
+    Weir__Full full;
 };
 
 #define BODY(type, body)                                                                                               \
@@ -283,6 +312,9 @@ static void put_body(struct weir_wire_store *store, const struct weir_message_bo
         BODY(WEIR_GONE, gone);
         BODY(WEIR_PARTIAL, partial);
         BODY(WEIR_RECORD, record);
+        BODY(WEIR_FORWARD, forward);
+        BODY(WEIR_ACK, ack);
+        BODY(WEIR_FULL, full);
     case WEIR_MESSAGE_TYPES:
         break;
     }

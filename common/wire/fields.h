@@ -27,9 +27,12 @@
 #define WEIR_WIRE_SEAL(F) F(generation), F(step), F(round), F(replica), F(samples), F(loss)
 #define WEIR_WIRE_FETCH(F) F(chunk), F(version), F(part)
 #define WEIR_WIRE_COVERED(F) F(step), F(chunk)
-#define WEIR_WIRE_WEIGHTS(F) F(chunk), F(version), F(part)
+#define WEIR_WIRE_WEIGHTS(F) F(chunk), F(version), F(part), F(whole)
 #define WEIR_WIRE_GONE(F) F(chunk), F(newest)
 #define WEIR_WIRE_PARTIAL(F) F(generation), F(step), F(chunk)
+#define WEIR_WIRE_FORWARD(F) F(generation), F(step), F(chunk)
+#define WEIR_WIRE_ACK(F) F(generation), F(chunk), F(version), F(round)
+#define WEIR_WIRE_FULL(F) F(generation), F(chunk)
 #define WEIR_WIRE_TOTALS(F) F(samples), F(loss)
 #define WEIR_WIRE_RECORD(F)                                                                                            \
     F(generation), F(step), F(round), F(epoch), F(iterations), F(learning_rate), F(scale), F(last_epoch), F(skip)

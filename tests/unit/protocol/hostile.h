@@ -139,6 +139,23 @@ static inline void hostile_record(struct hostile *world, struct weir_record *rec
 }
 
 /* Fills in a message of that type. */
+/* What servers say to each other. */
+static inline void hostile_fill_copies(struct hostile *world, struct weir_message_body *body, uint32_t chunk)
+{
+    struct weir_chain chain = {1, hostile_below(world, 3)};
+    bool other = hostile_below(world, 16) == 0;
+    if (body->type == WEIR_FORWARD)
+        body->forward = (struct weir_forward){other, hostile_step(world), chunk, chain};
+    else if (body->type == WEIR_FULL)
+        body->full = (struct weir_full){other, chunk, chain};
+    else if (body->type == WEIR_ACK)
+        body->ack = (struct weir_ack){.generation = other,
+                                      .chunk = hostile_below(world, 4) ? chunk : WEIR_CHUNK_RECORD,
+                                      .version = hostile_below(world, 8) ? hostile_step(world) : WEIR_NO_VERSION,
+                                      .round = hostile_near(world, 3),
+                                      .chain = chain};
+}
+
 static inline void hostile_fill(struct hostile *world, struct weir_message_body *body)
 {
     uint32_t chunk = hostile_near(world, world->chunks);
@@ -190,8 +207,11 @@ static inline void hostile_fill(struct hostile *world, struct weir_message_body 
         body->partial = (struct weir_partial){hostile_below(world, 16) == 0, hostile_step(world), chunk, world->numbers,
                                               hostile_below(world, 4)};
         break;
-    default:
+    case WEIR_RECORD:
         hostile_record(world, &body->record);
+        break;
+    default:
+        hostile_fill_copies(world, body, chunk);
     }
 }
 
@@ -309,8 +329,11 @@ static inline uint32_t hostile_owned(const struct hostile *world)
 
 static inline void hostile_say_anything(struct hostile *world, uint32_t peer)
 {
-    struct weir_message_body body = {.type =
-                                         (enum weir_message_type)(1 + hostile_below(world, WEIR_MESSAGE_TYPES - 1))};
+    struct weir_message_body body;
+    do
+        body = (struct weir_message_body){
+            .type = (enum weir_message_type)(1 + hostile_below(world, WEIR_MESSAGE_TYPES - 1))};
+    while (!weir_message_exists(body.type));
     hostile_fill(world, &body);
     hostile_say(world, peer, &body);
 }

@@ -129,7 +129,7 @@ static inline void dice_node(struct dice *dice, struct weir_view_node *to)
 
 static inline void dice_chunk(struct dice *dice, struct weir_view_chunk *to)
 {
-    WEIR_WIRE_VIEW_CHUNK(DICE_NUMBER);
+    WEIR_WIRE_VIEW_CHUNK(DICE_NUMBER), DICE_NUMBER(standby), DICE_NUMBER(filling);
     dice_chain(dice, &to->chain);
 }
 
@@ -154,6 +154,7 @@ static inline void dice_view(struct dice *dice, struct weir_view *to)
     for (size_t i = 0; i < to->chunk_count; i++)
         dice_chunk(dice, &chunks[i]);
     to->chunks = chunks;
+    dice_chunk(dice, &to->record);
     to->hosts = dice_numbers(dice, &replicas, sizeof *to->hosts);
     to->replicas = (uint32_t)replicas;
     struct weir_view_variable *variables = dice_list(dice, &to->variable_count, sizeof *variables);
@@ -221,6 +222,24 @@ static inline void dice_totals(struct dice *dice, struct weir_totals *to)
     dice_metrics(dice, to->metrics);
 }
 
+static inline void dice_forward(struct dice *dice, struct weir_forward *to)
+{
+    WEIR_WIRE_FORWARD(DICE_NUMBER);
+    dice_chain(dice, &to->chain);
+}
+
+static inline void dice_ack(struct dice *dice, struct weir_ack *to)
+{
+    WEIR_WIRE_ACK(DICE_NUMBER);
+    dice_chain(dice, &to->chain);
+}
+
+static inline void dice_full(struct dice *dice, struct weir_full *to)
+{
+    WEIR_WIRE_FULL(DICE_NUMBER);
+    dice_chain(dice, &to->chain);
+}
+
 static inline void dice_record(struct dice *dice, struct weir_record *to)
 {
     WEIR_WIRE_RECORD(DICE_NUMBER);
@@ -253,6 +272,9 @@ static inline struct weir_message_body dice_body(struct dice *dice, enum weir_me
         DICE_BODY(WEIR_GONE, gone);
         DICE_BODY(WEIR_PARTIAL, partial);
         DICE_BODY(WEIR_RECORD, record);
+        DICE_BODY(WEIR_FORWARD, forward);
+        DICE_BODY(WEIR_ACK, ack);
+        DICE_BODY(WEIR_FULL, full);
     case WEIR_MESSAGE_TYPES:
         abort();
     }

@@ -62,15 +62,15 @@ static void view(void **state)
 {
     (void)state;
     const struct weir_view_node nodes[2] = {{WEIR_NODE_PS, 1, 2, "n:3"}, {WEIR_NODE_WORKER, 4, 5, ""}};
-    const struct weir_view_chunk chunks[1] = {{6, 7, {8, 9}}};
+    const struct weir_view_chunk chunks[1] = {{6, 10, WEIR_NO_SERVER, 7, {8, 9}}};
     const uint32_t hosts[3] = {300, 0, 2};
     const uint64_t shape[3] = {2, 1u << 30, 3};
     const struct weir_view_variable variables[1] = {{"dense/kernel", 10, 11, shape, 3}};
     const char *const slots[2] = {"m", "v"};
     EXPECT(WEIR_VIEW, view,
-           "126408141015181620032a03776879300338184019481a520b08021001180222036e3a3352060803100418055a0a08061007"
-           "1a04080810096204ac0200026a1b0a0c64656e73652f6b65726e656c100a180b22070280808080040372016d720176781b80"
-           "011c",
+           "127308141015181620032a03776879300338184019481a520b08021001180222036e3a3352060803100418055a0c08061007"
+           "1a0408081009200b6204ac0200026a1b0a0c64656e73652f6b65726e656c100a180b22070280808080040372016d72017678"
+           "1b80011c8a010a08011a04080310042803",
            {.generation = 20,
             .term = 21,
             .number = 22,
@@ -84,6 +84,7 @@ static void view(void **state)
             .node_count = 2,
             .chunks = chunks,
             .chunk_count = 1,
+            .record = {1, WEIR_NO_SERVER, 2, 0, {3, 4}},
             .hosts = hosts,
             .variables = variables,
             .variable_count = 1,
@@ -118,9 +119,17 @@ static void chunks_and_versions(void **state)
     const double squares[2] = {0.5, 0};
     EXPECT(WEIR_FETCH, fetch, "3a0f080110ffffffffffffffffff011803", {1, WEIR_NEWEST, 3});
     EXPECT(WEIR_COVERED, covered, "420408011002", {1, 2});
-    EXPECT(WEIR_WEIGHTS, weights, "4a0c080110021803220408041005", {1, 2, 3, {4, 5}});
+    EXPECT(WEIR_WEIGHTS, weights, "4a0e0801100218032204080410052801", {1, 2, 3, {4, 5}, true});
     EXPECT(WEIR_GONE, gone, "520408011002", {1, 2});
     EXPECT(WEIR_PARTIAL, partial, "5a180801100218032210000000000000e03f0000000000000000", {1, 2, 3, squares, 2});
+}
+
+static void forward_ack_and_full(void **state)
+{
+    (void)state;
+    EXPECT(WEIR_FORWARD, forward, "6a0c080110021803220408041005", {1, 2, 3, {4, 5}});
+    EXPECT(WEIR_ACK, ack, "72170801100218ffffffffffffffffff0120032a0408041005", {1, 2, WEIR_NO_VERSION, 3, {4, 5}});
+    EXPECT(WEIR_FULL, full, "8a010e080110ffffffff0f1a0408021003", {1, WEIR_CHUNK_RECORD, {2, 3}});
 }
 
 static void record(void **state)
@@ -170,6 +179,7 @@ int main(void)
         cmocka_unit_test(heartbeat_and_refused),
         cmocka_unit_test(contribution_and_seal),
         cmocka_unit_test(chunks_and_versions),
+        cmocka_unit_test(forward_ack_and_full),
         cmocka_unit_test(record),
         cmocka_unit_test(a_payload_is_announced_last),
     };

@@ -65,9 +65,9 @@ static void too_long_texts_and_lists_are_refused(void **state)
     assert_false(decode(metrics, sizeof metrics));
     assert_non_null(strstr(err.text, "seal: metrics: 9 elements"));
 
-    char many[2 * 65];
+    char many[3 * 65];
     for (int i = 0; i < 65; i++)
-        memcpy(many + 2 * i, "\x70", 2); /* field 14, which is unknown: 0 */
+        memcpy(many + 3 * i, "\x90\x01", 3); /* field 18, which is unknown: 0 */
     assert_false(decode(many, sizeof many));
     assert_non_null(strstr(err.text, "more than 64 fields"));
 }
@@ -118,8 +118,8 @@ static void parts_said_many_times_are_merged_within_the_memory(void **state)
 static void other_orders_and_unknown_fields_are_understood(void **state)
 {
     (void)state;
-    /* payload, unknown 14 (varint) and 16 (fixed32), contribution {unknown 9: "xy", chunk 3 twice (the last counts)} */
-    const char text[] = "\x7a\x04wxyz\x70\x05\x85\x01\x01\x02\x03\x04\x2a\x08\x4a\x02xy\x18\x01\x18\x03";
+    /* payload, unknown 18 (varint) and 16 (fixed32), contribution {unknown 9: "xy", chunk 3 twice (the last counts)} */
+    const char text[] = "\x7a\x04wxyz\x90\x01\x05\x85\x01\x01\x02\x03\x04\x2a\x08\x4a\x02xy\x18\x01\x18\x03";
     assert_true(DECODE(text));
     assert_int_equal(frame.body.type, WEIR_CONTRIBUTION);
     assert_int_equal(frame.body.contribution.chunk, 3);

@@ -56,6 +56,8 @@ static void messages_of_every_type_come_back(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < 300; seed++) {
         for (uint32_t type = WEIR_HELLO; type < WEIR_MESSAGE_TYPES; type++) {
+            if (!weir_message_exists(type))
+                continue;
             dice_start(&dice, seed * 100 + type);
             size_t payload = dice_below(&dice, 3) ? PAYLOAD : 0, bytes;
             uint8_t *message = make_message(type, payload, &bytes);
@@ -83,6 +85,8 @@ static void every_truncation_is_handled(void **state)
 {
     (void)state;
     for (uint32_t type = WEIR_HELLO; type < WEIR_MESSAGE_TYPES; type++) {
+        if (!weir_message_exists(type))
+            continue;
         dice_start(&dice, type);
         size_t bytes;
         uint8_t *message = make_message(type, PAYLOAD, &bytes);
@@ -105,6 +109,8 @@ static void every_corrupt_byte_is_handled(void **state)
 {
     (void)state;
     for (uint32_t type = WEIR_HELLO; type < WEIR_MESSAGE_TYPES; type++) {
+        if (!weir_message_exists(type))
+            continue;
         dice_start(&dice, 1000 + type);
         size_t bytes;
         uint8_t *message = make_message(type, PAYLOAD, &bytes);
@@ -198,7 +204,8 @@ static void a_view_of_3000_chunks_and_1000_variables_comes_back(void **state)
     static char names[VARIABLES][32];
     static const uint64_t shape[2] = {1024, 3};
     for (uint32_t i = 0; i < CHUNKS; i++)
-        chunks[i] = (struct weir_view_chunk){.primary = i % 5, .lane = i % 8, .chain = {i, i * 3}};
+        chunks[i] =
+            (struct weir_view_chunk){.primary = i % 5, .standby = i % 3 - 1, .lane = i % 8, .chain = {i, i * 3}};
     for (uint32_t i = 0; i < VARIABLES; i++) {
         snprintf(names[i], sizeof names[i], "layer_%u/kernel", i);
         variables[i] = (struct weir_view_variable){names[i], i * 3072, 3072, shape, 2};
@@ -223,6 +230,7 @@ static void a_view_of_3000_chunks_and_1000_variables_comes_back(void **state)
     assert_int_equal(view->variable_count, VARIABLES);
     for (uint32_t i = 0; i < CHUNKS; i++) {
         assert_int_equal(view->chunks[i].primary, i % 5);
+        assert_int_equal(view->chunks[i].standby, (uint32_t)(i % 3 - 1));
         assert_int_equal(view->chunks[i].lane, i % 8);
         assert_int_equal(view->chunks[i].chain.term, i);
         assert_int_equal(view->chunks[i].chain.count, i * 3);
