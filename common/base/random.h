@@ -13,6 +13,7 @@ enum weir_random_purpose {
     WEIR_RANDOM_SHUFFLE = 2, /* a = epoch */
     WEIR_RANDOM_DROPOUT = 3, /* a = layer, b = step; counter = (sample of the global batch, element / 4) */
     WEIR_RANDOM_TEST = 4,
+    WEIR_RANDOM_CHAOS = 5, /* a = what is chosen, b = which fault */
 };
 
 struct weir_random_key {

@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "config/job.h"
+#include "config/file.h"
 
 #define FIRST_BYTES ((size_t)64 << 10)
 

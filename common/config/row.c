@@ -142,7 +142,7 @@ static void list_choices(const struct weir_choice *choices, char *text, size_t b
 static void refuse_choice(const struct weir_row *row, const struct weir_node *node, const struct weir_choice *chosen,
                           struct weir_report *report)
 {
-    char list[SHOW_BYTES], shown[SHOW_BYTES], phrase[SHOW_BYTES];
+    char list[2 * SHOW_BYTES], shown[SHOW_BYTES], phrase[SHOW_BYTES];
     list_choices(row->choices, list, sizeof list);
     weir_show(node->value, shown, sizeof shown);
     if (chosen) {

@@ -57,6 +57,11 @@ struct weir_row {
 void weir_row_read(const struct weir_row *row, const struct weir_node *node, void *into, struct weir_report *report);
 /* The same with the row's default; it must be there and right. */
 void weir_row_read_initial(const struct weir_row *row, void *into);
+/* Reads an object whose keys are these rows, simple ones without dots, into the struct: what is given, else the
+ * default. Unknown keys, with the one that may be meant, required ones that are missing and wrong values go to the
+ * report. False if anything did. */
+bool weir_rows_read(const struct weir_row *rows, size_t count, const struct weir_node *node, void *into,
+                    struct weir_report *report);
 /* Prints the value in the struct as JSON, a simple one; returns false, printing nothing, for neutral ones. */
 bool weir_row_print(const struct weir_row *row, const void *from, struct weir_text *out);
 /* True for values that are strings: a bare word on the command line stays one even if it looks like JSON. */

@@ -15,6 +15,7 @@ LAYERS = [
     ["transport"],
     ["runtime"],
     ["ps", "engine", "worker", "model", "data", "chief"],
+    ["chaos"],
     ["cli"],
 ]
 
