@@ -83,9 +83,9 @@ static void a_fault_has_the_keys_of_its_kind(void **state)
                    "did you mean \"kill\"?\n");
     assert_refused(WITH("{\"kind\": \"stop\", \"node\": \"worker/0\", \"at_s\": 1, \"share\": 0.5}"),
                    "s.json:2:1: faults[0].for_s: required for the kind \"stop\", but missing\n"
-                   "s.json:2:51: faults[0].share: a fault of the kind \"stop\" has no such key\n");
+                   "s.json:2:49: faults[0].share: a fault of the kind \"stop\" has no such key\n");
     assert_refused(WITH("{\"kind\": \"slow_cpu\", \"node\": \"worker/0\", \"at_s\": 1, \"share\": 1}"),
-                   "s.json:2:64: faults[0].share: must be a number > 0 and < 1, or null, not 1\n");
+                   "s.json:2:62: faults[0].share: must be a number > 0 and < 1, or null, not 1\n");
     assert_refused(WITH("{\"kind\": \"delay\", \"node\": \"ps/0\", \"at_step\": 1, \"for_s\": 1}"),
                    "s.json:2:1: faults[0].delay_ms: required for the kind \"delay\", but missing\n");
 }
@@ -100,7 +100,7 @@ static void a_fault_has_one_moment(void **state)
     assert_refused(WITH("{\"kind\": \"reset\", \"node\": \"worker/0\", \"at_s\": 1, \"times\": 2, \"every_steps\": 1}"),
                    "s.json:2:62: faults[0].every_steps: goes with at_step, not with at_s\n");
     assert_refused(WITH("{\"kind\": \"reset\", \"node\": \"worker/0\", \"at_s\": 1, \"times\": 2}"),
-                   "s.json:2:52: faults[0].times: needs every_s or every_steps: how far apart\n");
+                   "s.json:2:50: faults[0].times: needs every_s or every_steps: how far apart\n");
 }
 
 static void a_fault_hits_what_is_there(void **state)
