@@ -12,6 +12,7 @@
 #include <uv.h>
 
 #include "base/memory.h"
+#include "runtime/process_environment.h"
 
 #define READ_BYTES 65536
 #define LIFELINE_FD 3      /* in a child, next to the three standard ones */
@@ -21,8 +22,6 @@
 #define PAUSE_MOST_MS 5000
 #define CLOSING_MS 10
 
-extern char **environ;
-
 struct pipe_reader {
     struct member *member;
     uv_pipe_t pipe;
@@ -30,7 +29,7 @@ struct pipe_reader {
 };
 
 struct member {
-    struct group *group;
+    struct weir_group *group;
     size_t index;
     uv_process_t process;
     struct pipe_reader output, errors;
@@ -39,15 +38,17 @@ struct member {
     bool cut; /* the last piece handed on was full, and its line may go on */
     struct weir_child_end *end;
     uv_timer_t again; /* it is started again when this rings */
+    bool expected;    /* its end is meant */
+    bool awaited;     /* and it will be started again */
 };
 
 enum group_phase { RUNNING, GRACE, STOPPING, KILLED };
 
-struct group {
+struct weir_group {
     const struct weir_group_options *options;
     uv_loop_t loop;
     uv_signal_t interrupt, terminate;
-    uv_timer_t timer;
+    uv_timer_t timer, alarm;
     struct member *members;
     size_t alive, open_pipes;
     enum group_phase phase;
@@ -57,9 +58,9 @@ struct group {
     char buffer[READ_BYTES];
 };
 
-static void note(struct group *group, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void note(struct weir_group *group, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void note(struct group *group, const char *format, ...)
+static void note(struct weir_group *group, const char *format, ...)
 {
     if (!group->options->note)
         return;
@@ -80,7 +81,7 @@ void weir_child_describe(const struct weir_child_end *end, char *text, size_t te
 }
 
 /* "worker/0, worker/1": who is still running. */
-static void list_alive(const struct group *group, char *text, size_t text_bytes)
+static void list_alive(const struct weir_group *group, char *text, size_t text_bytes)
 {
     size_t at = 0, named = 0;
     text[0] = '\0';
@@ -94,7 +95,7 @@ static void list_alive(const struct group *group, char *text, size_t text_bytes)
 
 /* ---- stopping */
 
-static void signal_all(struct group *group, int signal)
+static void signal_all(struct weir_group *group, int signal)
 {
     for (size_t i = 0; i < group->options->count; i++) {
         struct member *member = &group->members[i];
@@ -107,14 +108,14 @@ static void signal_all(struct group *group, int signal)
 
 static void on_timer(uv_timer_t *timer);
 
-static void stop_all(struct group *group)
+static void stop_all(struct weir_group *group)
 {
     group->phase = STOPPING;
     signal_all(group, SIGTERM);
     uv_timer_start(&group->timer, on_timer, group->options->stop_ms, 0);
 }
 
-static void kill_all(struct group *group)
+static void kill_all(struct weir_group *group)
 {
     group->phase = KILLED;
     uv_timer_stop(&group->timer);
@@ -143,7 +144,7 @@ static void close_reader(struct pipe_reader *reader)
 /* The deadline of the phase has come. */
 static void on_timer(uv_timer_t *timer)
 {
-    struct group *group = timer->data;
+    struct weir_group *group = timer->data;
     char names[512];
     list_alive(group, names, sizeof names);
     if (group->alive == 0) {
@@ -163,7 +164,7 @@ static void on_timer(uv_timer_t *timer)
 
 static void on_signal(uv_signal_t *handle, int signal)
 {
-    struct group *group = handle->data;
+    struct weir_group *group = handle->data;
     if (group->phase == KILLED)
         return;
     if (group->interrupted++ == 0) {
@@ -177,9 +178,17 @@ static void on_signal(uv_signal_t *handle, int signal)
 
 /* ---- what children write */
 
-static void stop_loop_when_done(struct group *group)
+static bool awaits_somebody(const struct weir_group *group)
 {
-    if (group->alive > 0)
+    bool awaits = false;
+    for (size_t i = 0; i < group->options->count; i++)
+        awaits = awaits || group->members[i].awaited;
+    return awaits && group->phase == RUNNING;
+}
+
+static void stop_loop_when_done(struct weir_group *group)
+{
+    if (group->alive > 0 || awaits_somebody(group))
         return;
     if (group->open_pipes == 0)
         uv_stop(&group->loop);
@@ -210,7 +219,7 @@ static void take_errors(struct member *member, const char *bytes, size_t count)
 static void on_buffer(uv_handle_t *handle, size_t wanted, uv_buf_t *buffer)
 {
     (void)wanted;
-    struct group *group = ((struct pipe_reader *)handle->data)->member->group;
+    struct weir_group *group = ((struct pipe_reader *)handle->data)->member->group;
     *buffer = uv_buf_init(group->buffer, sizeof group->buffer);
 }
 
@@ -232,37 +241,12 @@ static void on_bytes(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 
 /* ---- starting */
 
-/* The environment of a child: pointers into the parent's and the child's own lists; free the array only. */
-static char **merge_environment(const char *const *own, char *lifeline)
-{
-    size_t own_count = 0, inherited = 0, at = 0;
-    while (own && own[own_count])
-        own_count++;
-    while (environ[inherited])
-        inherited++;
-    char **merged = weir_alloc(inherited + own_count + 2, sizeof *merged, "a child's environment");
-    for (size_t i = 0; i < inherited; i++) {
-        bool replaced = false;
-        for (size_t j = 0; j < own_count && !replaced; j++) {
-            size_t name = strcspn(own[j], "=");
-            replaced = strncmp(environ[i], own[j], name) == 0 && environ[i][name] == '=';
-        }
-        if (!replaced)
-            merged[at++] = environ[i];
-    }
-    for (size_t j = 0; j < own_count; j++)
-        if (strchr(own[j], '='))
-            merged[at++] = (char *)own[j]; /* uv_spawn only reads it */
-    merged[at] = lifeline;
-    return merged;
-}
-
 static void on_again(uv_timer_t *timer);
 
 /* Whether a child that failed is to be started again; then it will be. */
 static bool plan_restart(struct member *member, const char *how)
 {
-    struct group *group = member->group;
+    struct weir_group *group = member->group;
     const struct weir_child *child = &group->options->children[member->index];
     if (group->phase != RUNNING || child->restarts == 0)
         return false;
@@ -282,7 +266,7 @@ static bool plan_restart(struct member *member, const char *how)
 static void on_exit_of_child(uv_process_t *process, int64_t status, int signal)
 {
     struct member *member = process->data;
-    struct group *group = member->group;
+    struct weir_group *group = member->group;
     const struct weir_child *child = &group->options->children[member->index];
     member->end->state = WEIR_CHILD_ENDED;
     member->end->status = (int)status;
@@ -293,6 +277,12 @@ static void on_exit_of_child(uv_process_t *process, int64_t status, int signal)
     bool failed = status != 0 || signal != 0;
     bool joined = !group->options->joined || group->options->joined(group->options->context);
     char how[128];
+    if (group->options->ended)
+        group->options->ended(group->options->context, group, member->index, member->end);
+    if (member->expected && group->phase == RUNNING) {
+        stop_loop_when_done(group);
+        return;
+    }
     weir_child_describe(member->end, how, sizeof how);
     if (failed && joined && plan_restart(member, how)) {
         stop_loop_when_done(group);
@@ -340,7 +330,7 @@ static int spawn(struct member *member, const struct weir_child *child, int outp
         {.flags = UV_INHERIT_FD, .data.fd = errors},
         {.flags = UV_INHERIT_FD, .data.fd = member->group->lifeline[0]},
     };
-    char **environment = merge_environment(child->environment, lifeline);
+    char **environment = weir_process_environment(child->environment, lifeline);
     uv_process_options_t options = {
         .exit_cb = on_exit_of_child,
         .file = child->program,
@@ -356,7 +346,7 @@ static int spawn(struct member *member, const struct weir_child *child, int outp
 
 static bool start_member(struct member *member, struct weir_error *err)
 {
-    struct group *group = member->group;
+    struct weir_group *group = member->group;
     const struct weir_child *child = &group->options->children[member->index];
     int output = open_reader(&member->output, member);
     int errors = output < 0 ? output : open_reader(&member->errors, member);
@@ -380,6 +370,7 @@ static void on_again(uv_timer_t *timer)
     struct weir_error err;
     if (member->group->phase != RUNNING)
         return;
+    member->expected = member->awaited = false;
     if (member->output.open || member->errors.open) { /* whoever holds them is not the child */
         close_reader(&member->output);
         close_reader(&member->errors);
@@ -391,7 +382,7 @@ static void on_again(uv_timer_t *timer)
         note(member->group, "%s", err.text);
 }
 
-static bool start_all(struct group *group, struct weir_child_end *ends, struct weir_error *err)
+static bool start_all(struct weir_group *group, struct weir_child_end *ends, struct weir_error *err)
 {
     for (size_t i = 0; i < group->options->count; i++) {
         ends[i] = (struct weir_child_end){0};
@@ -410,14 +401,61 @@ static bool start_all(struct group *group, struct weir_child_end *ends, struct w
     return true;
 }
 
-static void watch_signals(struct group *group)
+static void watch_signals(struct weir_group *group)
 {
     uv_signal_init(&group->loop, &group->interrupt);
     uv_signal_init(&group->loop, &group->terminate);
     uv_timer_init(&group->loop, &group->timer);
-    group->interrupt.data = group->terminate.data = group->timer.data = group;
+    uv_timer_init(&group->loop, &group->alarm);
+    group->interrupt.data = group->terminate.data = group->timer.data = group->alarm.data = group;
     uv_signal_start(&group->interrupt, on_signal, SIGINT);
     uv_signal_start(&group->terminate, on_signal, SIGTERM);
+}
+
+/* ---- for who does things to the children */
+
+static void on_alarm(uv_timer_t *timer)
+{
+    struct weir_group *group = timer->data;
+    group->options->alarm(group->options->context, group);
+}
+
+void weir_group_alarm(struct weir_group *group, uint32_t in_ms)
+{
+    uv_timer_start(&group->alarm, on_alarm, in_ms, 0);
+}
+
+bool weir_group_signal(struct weir_group *group, size_t child, int signal)
+{
+    struct member *member = &group->members[child];
+    return member->end->state == WEIR_CHILD_RUNNING && uv_process_kill(&member->process, signal) == 0;
+}
+
+int weir_group_pid(const struct weir_group *group, size_t child)
+{
+    const struct weir_child_end *end = group->members[child].end;
+    return end->state == WEIR_CHILD_RUNNING ? end->pid : 0;
+}
+
+void weir_group_expect(struct weir_group *group, size_t child, bool again)
+{
+    group->members[child].expected = true;
+    group->members[child].awaited = again;
+}
+
+bool weir_group_start(struct weir_group *group, size_t child)
+{
+    struct member *member = &group->members[child];
+    if (member->end->state != WEIR_CHILD_ENDED || group->phase != RUNNING)
+        return false;
+    uv_timer_start(&member->again, on_again, 0, 0);
+    return true;
+}
+
+void weir_group_stop(struct weir_group *group)
+{
+    if (group->phase == RUNNING || group->phase == GRACE)
+        stop_all(group);
 }
 
 static void close_everything(uv_handle_t *handle, void *unused)
@@ -431,8 +469,8 @@ bool weir_group_run(const struct weir_group_options *options, struct weir_child_
                     struct weir_error *err)
 {
     assert(options->count > 0);
-    struct group *group = weir_alloc(1, sizeof *group, "a group of processes");
-    *group = (struct group){.options = options, .lifeline = {-1, -1}, .null_input = -1};
+    struct weir_group *group = weir_alloc(1, sizeof *group, "a group of processes");
+    *group = (struct weir_group){.options = options, .lifeline = {-1, -1}, .null_input = -1};
     group->members = weir_alloc(options->count, sizeof *group->members, "a group of processes");
     int rc = uv_loop_init(&group->loop);
     bool ok = rc == 0 || weir_error_set(err, "no child can be started: %s", uv_strerror(rc));
@@ -441,6 +479,8 @@ bool weir_group_run(const struct weir_group_options *options, struct weir_child_
         ok = start_all(group, ends, err);
         if (!ok)
             kill_all(group);
+        else if (options->begun)
+            options->begun(options->context, group);
         if (group->alive > 0)
             uv_run(&group->loop, UV_RUN_DEFAULT);
         uv_walk(&group->loop, close_everything, NULL);

@@ -47,6 +47,9 @@ struct weir_child_end {
     unsigned restarts; /* how often it was started again; all else is of the last time */
 };
 
+/* A group that runs, for those callbacks that get it. */
+struct weir_group;
+
 struct weir_group_options {
     const struct weir_child *children;
     size_t count;
@@ -59,6 +62,11 @@ struct weir_group_options {
     void (*line)(void *context, size_t child, const char *text, size_t count);
     /* What the group itself does that a user should know: "worker/1 was killed by signal 9 (Killed)". NULL: silent. */
     void (*note)(void *context, const char *text);
+    /* For who does things to the children while they run. Once all have started; when a child has ended, whatever
+     * follows from that; and when the time of weir_group_alarm has come. NULL: nobody. */
+    void (*begun)(void *context, struct weir_group *group);
+    void (*ended)(void *context, struct weir_group *group, size_t child, const struct weir_child_end *end);
+    void (*alarm)(void *context, struct weir_group *group);
     void *context;
 };
 
@@ -67,6 +75,22 @@ struct weir_group_options {
  * SIGTERM that came. */
 bool weir_group_run(const struct weir_group_options *options, struct weir_child_end *ends, unsigned *interrupted,
                     struct weir_error *err);
+
+/* The following may be called in the callbacks of a group only. */
+
+/* Calls `alarm` once, in so many milliseconds; a new time replaces an old one. */
+void weir_group_alarm(struct weir_group *group, uint32_t in_ms);
+/* Sends a signal to a child; false if it is not running. */
+bool weir_group_signal(struct weir_group *group, size_t child, int signal);
+/* The child's process, or 0 if it is not running. */
+int weir_group_pid(const struct weir_group *group, size_t child);
+/* The child's next end is meant: nobody else ends because of it, and it is not started again, unless by
+ * weir_group_start, which is to come if `again`: then the group lasts until that. */
+void weir_group_expect(struct weir_group *group, size_t child, bool again);
+/* Starts a child again that has ended; false if it has not, or if the group is ending. */
+bool weir_group_start(struct weir_group *group, size_t child);
+/* Ends the group, as SIGTERM to the parent does. */
+void weir_group_stop(struct weir_group *group);
 
 /* Writes "exit status 1" or "signal 9 (Killed)". */
 void weir_child_describe(const struct weir_child_end *end, char *text, size_t text_bytes);
