@@ -280,6 +280,8 @@ static void outgoing(void *context, struct weir_message_body *body, struct weir_
 {
     struct agent_chief *chief = context;
     (void)attachment;
+    if (body->type == WEIR_VIEW)
+        weir_progress_view(body->view.number);
     if (body->type != WEIR_VIEW || chief->has_schedule || body->view.state != WEIR_VIEW_RUNNING)
         return;
     struct weir_process *process = chief->process;

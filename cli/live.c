@@ -1,6 +1,7 @@
 #include "cli/live.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +9,15 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/text.h"
 
 #define ERASE "\r\x1b[K" /* to the line's start, and clear it */
 #define WIDTH_UNKNOWN 80
 #define JOINED 'j'
+#define STEP 's'
+#define VIEW 'v'
+#define NUMBERS_BYTES 80
 
 static void write_all(int fd, const char *bytes, size_t count)
 {
@@ -104,6 +109,62 @@ void weir_live_tell_joined(int fd)
 bool weir_live_is_joined(const char *line, size_t count)
 {
     return count == 2 && line[0] == WEIR_LIVE_FRAME && line[1] == JOINED;
+}
+
+static void tell_numbers(int fd, char kind, const uint64_t *numbers, size_t count)
+{
+    char frame[NUMBERS_BYTES + 4];
+    size_t at = (size_t)snprintf(frame, sizeof frame, "%c%c", WEIR_LIVE_FRAME, kind);
+    for (size_t i = 0; i < count; i++)
+        at += (size_t)snprintf(frame + at, sizeof frame - at, "%s%" PRIu64, i ? " " : "", numbers[i]);
+    frame[at] = '\n';
+    write_all(fd, frame, at + 1);
+}
+
+static bool read_numbers(const char *line, size_t bytes, char kind, uint64_t *numbers, size_t count)
+{
+    char text[NUMBERS_BYTES], *rest = NULL;
+    if (bytes < 3 || bytes - 2 >= sizeof text || line[0] != WEIR_LIVE_FRAME || line[1] != kind)
+        return false;
+    snprintf(text, sizeof text, "%.*s", (int)bytes - 2, line + 2);
+    const char *word = strtok_r(text, " ", &rest);
+    for (size_t i = 0; i < count; i++, word = strtok_r(NULL, " ", &rest))
+        if (!word || !weir_number_parse(word, 0, UINT64_MAX, &numbers[i]))
+            return false;
+    return !word;
+}
+
+void weir_live_tell_step(int fd, uint64_t step, uint64_t samples, uint64_t ns)
+{
+    const uint64_t numbers[] = {step, samples, ns};
+    tell_numbers(fd, STEP, numbers, 3);
+}
+
+bool weir_live_is_step(const char *line, size_t count, uint64_t *step, uint64_t *samples, uint64_t *ns)
+{
+    uint64_t numbers[3];
+    if (!read_numbers(line, count, STEP, numbers, 3))
+        return false;
+    *step = numbers[0];
+    *samples = numbers[1];
+    *ns = numbers[2];
+    return true;
+}
+
+void weir_live_tell_view(int fd, uint64_t number, uint64_t ns)
+{
+    const uint64_t numbers[] = {number, ns};
+    tell_numbers(fd, VIEW, numbers, 2);
+}
+
+bool weir_live_is_view(const char *line, size_t count, uint64_t *number, uint64_t *ns)
+{
+    uint64_t numbers[2];
+    if (!read_numbers(line, count, VIEW, numbers, 2))
+        return false;
+    *number = numbers[0];
+    *ns = numbers[1];
+    return true;
 }
 
 void weir_live_set(struct weir_live *live, const char *text)

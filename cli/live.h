@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define WEIR_LIVE_FRAME '\x1e' /* ASCII's record separator */
 #define WEIR_LIVE_BYTES 512
@@ -46,6 +47,13 @@ bool weir_live_take_frame(struct weir_live *live, const char *line, size_t count
  */
 void weir_live_tell_joined(int fd);
 bool weir_live_is_joined(const char *line, size_t count);
+
+/* The frames by which the chief tells `weir chaos` of each step that is done, with the samples that counted so far, and
+ * of each new view; `ns` as weir_clock_ns has it. What knows them fills in the numbers. */
+void weir_live_tell_step(int fd, uint64_t step, uint64_t samples, uint64_t ns);
+bool weir_live_is_step(const char *line, size_t count, uint64_t *step, uint64_t *samples, uint64_t *ns);
+void weir_live_tell_view(int fd, uint64_t number, uint64_t ns);
+bool weir_live_is_view(const char *line, size_t count, uint64_t *number, uint64_t *ns);
 
 /* Cuts `text` (fields with two blanks or a comma between) to at most `width` columns: at the last field that fits, or,
  * if none does, in the middle of it. */

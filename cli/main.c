@@ -72,6 +72,7 @@ static int carry_out(const struct weir_options *options)
 static void secure_standard_files(void)
 {
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of that write */
     int fd;
     do
         fd = open("/dev/null", O_RDWR); /* gets the lowest number that is free */

@@ -25,6 +25,9 @@ static struct {
     uint64_t shown_ns;
     bool updated;
     bool tells_joined; /* `weir run` waits to hear it */
+    bool tells_steps;  /* `weir chaos` does */
+    struct weir_progress_mark told;
+    uint64_t told_view;
 } screen;
 
 /* ---- pace */
@@ -213,7 +216,9 @@ void weir_progress_start(enum weir_progress_mode mode)
     screen.mode = mode;
     screen.pace = (struct weir_progress_pace){0};
     screen.updated = false;
-    screen.tells_joined = getenv("WEIR_PROGRESS") != NULL;
+    const char *told = getenv("WEIR_PROGRESS");
+    screen.tells_joined = told != NULL;
+    screen.tells_steps = told && strcmp(told, "steps") == 0;
     if (!is_live())
         return;
     weir_live_init(&screen.live, STDERR_FILENO, mode == WEIR_PROGRESS_RELAY);
@@ -255,8 +260,26 @@ static bool is_due(const struct weir_progress *progress, uint64_t now_ns, bool n
     return (new_phase && progress->phase == WEIR_PROGRESS_WAITING) || now_ns - screen.shown_ns >= PLAIN_EVERY_NS;
 }
 
+static void tell_step(const struct weir_progress *progress, uint64_t now_ns)
+{
+    struct weir_progress_mark mark = mark_of(progress, now_ns);
+    if (progress->phase == WEIR_PROGRESS_WAITING || (mark.steps == screen.told.steps && screen.told.ns > 0))
+        return;
+    screen.told = mark;
+    weir_live_tell_step(STDERR_FILENO, mark.steps, mark.samples, now_ns);
+}
+
+void weir_progress_view(uint64_t number)
+{
+    if (screen.tells_steps && number != screen.told_view)
+        weir_live_tell_view(STDERR_FILENO, number, weir_clock_ns());
+    screen.told_view = number;
+}
+
 void weir_progress_update(const struct weir_progress *progress, uint64_t now_ns)
 {
+    if (screen.tells_steps)
+        tell_step(progress, now_ns);
     if (screen.tells_joined && progress->phase != WEIR_PROGRESS_WAITING) {
         screen.tells_joined = false;
         weir_live_tell_joined(STDERR_FILENO);

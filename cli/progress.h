@@ -7,7 +7,8 @@
  *   PLAIN  anything else: log lines (info), one per epoch and between them at most one every ten seconds.
  *   QUIET  nothing.
  * In a child of `weir run`, which sets WEIR_PROGRESS for its chief, the first update of a training tells it by a frame
- * that all roles have joined, in every mode.
+ * that all roles have joined, in every mode. With WEIR_PROGRESS=steps, which `weir chaos` sets, the mode is PLAIN, and
+ * frames tell of each step and each view besides.
  *
  * One progress per process: start before other threads log, then updates and end on one thread at a time; log lines of
  * any thread keep clear of the live line.
@@ -47,6 +48,8 @@ enum weir_progress_mode weir_progress_choose(bool quiet);
 void weir_progress_start(enum weir_progress_mode mode);
 /* Call it as often as you like. `now_ns` of weir_clock_ns(). */
 void weir_progress_update(const struct weir_progress *progress, uint64_t now_ns);
+/* A view goes out that has this number. */
+void weir_progress_view(uint64_t number);
 /* Takes the live line off. Without a start, or again: nothing. */
 void weir_progress_end(void);
 

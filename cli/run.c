@@ -5,41 +5,21 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/memory.h"
 #include "cli/agent.h"
 #include "cli/commands.h"
 #include "cli/live.h"
-#include "cli/ports.h"
+#include "cli/local.h"
 #include "cli/result.h"
 #include "cli/start.h"
 #include "runtime/process.h"
 
 #define ROLES_PER_CPU 16
-#define CHIEF 0 /* the first child */
+#define CHIEF WEIR_LOCAL_CHIEF
 /* When a role has ended: the lease, in which the chief finds it out if it knew that role, and this for all to leave.
  * The chief can't miss one that died before it had joined, so the others are told to stop then. */
 #define GRACE_MS 2000
 #define GRACE_MOST_MS 30000
 #define STOP_MS 10000
-#define WORKER_RESTARTS 5 /* the chief gives up one that was started again more often within some minutes */
-
-struct local_role {
-    enum weir_role role;
-    uint32_t index;
-    char name[32];
-    char *tf_config;
-    const char *environment[3];
-};
-
-struct local_cluster {
-    size_t count;
-    struct local_role *roles;
-    struct weir_child *children;
-    struct weir_child_end *ends;
-    uint16_t *ports;
-    char **chief_arguments, **arguments;
-    char program[4096];
-};
 
 /* The terminal that all roles share; the log calls back without a context. */
 static struct weir_live terminal;
@@ -102,79 +82,6 @@ static void pass_on_note(void *context, const char *text)
     weir_log_warning("%s", text);
 }
 
-/* ---- the cluster */
-
-/* The file of this program, so that ps shows its name; if it is no longer there, what the kernel kept of it. */
-static void find_program(char *path, size_t path_bytes)
-{
-    ssize_t length = readlink("/proc/self/exe", path, path_bytes - 1);
-    path[length > 0 ? length : 0] = '\0';
-    if (access(path, X_OK) != 0)
-        snprintf(path, path_bytes, "/proc/self/exe");
-}
-
-static void fill_role(struct local_cluster *cluster, size_t i, const struct weir_options *options, bool relays)
-{
-    struct local_role *role = &cluster->roles[i];
-    bool is_chief = i == CHIEF, is_ps = i <= options->ps;
-    role->role = is_chief ? WEIR_CHIEF : is_ps ? WEIR_PS : WEIR_WORKER;
-    role->index = (uint32_t)(is_chief ? 0 : is_ps ? i - 1 : i - 1 - options->ps);
-    snprintf(role->name, sizeof role->name, "%s/%u", weir_role_names[role->role], role->index);
-    role->tf_config = weir_ports_tf_config(cluster->ports, options->ps, options->workers, role->role, role->index);
-    role->environment[0] = role->tf_config;
-    role->environment[1] = !is_chief ? "WEIR_PROGRESS" : relays ? "WEIR_PROGRESS=relay" : "WEIR_PROGRESS=plain";
-    cluster->children[i] = (struct weir_child){
-        .name = role->name,
-        .program = cluster->program,
-        .arguments = (const char *const *)(is_chief ? cluster->chief_arguments : cluster->arguments),
-        .environment = role->environment,
-        .leads = is_chief,
-        .restarts = is_chief || is_ps ? 0 : WORKER_RESTARTS,
-    };
-}
-
-static bool choose_ports(struct local_cluster *cluster, const struct weir_options *options, struct weir_error *err)
-{
-    if (options->port == 0)
-        return weir_ports_find(cluster->ports, cluster->count, err);
-    for (size_t i = 0; i < cluster->count; i++)
-        cluster->ports[i] = (uint16_t)(options->port + i);
-    return true;
-}
-
-static bool init_cluster(struct local_cluster *cluster, const struct weir_options *options, bool relays,
-                         struct weir_error *err)
-{
-    size_t count = 1 + (size_t)options->ps + options->workers;
-    *cluster = (struct local_cluster){
-        .count = count,
-        .roles = weir_alloc(count, sizeof *cluster->roles, "roles"),
-        .children = weir_alloc(count, sizeof *cluster->children, "roles"),
-        .ends = weir_alloc(count, sizeof *cluster->ends, "roles"),
-        .ports = weir_alloc(count, sizeof *cluster->ports, "roles"),
-        .chief_arguments = weir_options_start_arguments(options, true),
-        .arguments = weir_options_start_arguments(options, false),
-    };
-    find_program(cluster->program, sizeof cluster->program);
-    if (!choose_ports(cluster, options, err))
-        return false;
-    for (size_t i = 0; i < count; i++)
-        fill_role(cluster, i, options, relays);
-    return true;
-}
-
-static void free_cluster(struct local_cluster *cluster)
-{
-    for (size_t i = 0; i < cluster->count; i++)
-        free(cluster->roles[i].tf_config);
-    free(cluster->roles);
-    free(cluster->children);
-    free(cluster->ends);
-    free(cluster->ports);
-    free(cluster->chief_arguments);
-    free(cluster->arguments);
-}
-
 /* ---- how it ended */
 
 static bool failed(const struct weir_child_end *end)
@@ -194,7 +101,7 @@ static bool is_likelier(const struct weir_child_end *a, const struct weir_child_
 }
 
 /* Whose failure was the cause; the others failed because of it. */
-static size_t find_cause(const struct local_cluster *cluster, size_t *failures)
+static size_t find_cause(const struct weir_local *cluster, size_t *failures)
 {
     size_t cause = 0;
     *failures = 0;
@@ -208,7 +115,7 @@ static size_t find_cause(const struct local_cluster *cluster, size_t *failures)
     return cause;
 }
 
-static void blame(const struct local_cluster *cluster, size_t cause, size_t failures)
+static void blame(const struct weir_local *cluster, size_t cause, size_t failures)
 {
     char how[128], others[64] = "";
     weir_child_describe(&cluster->ends[cause], how, sizeof how);
@@ -217,7 +124,7 @@ static void blame(const struct local_cluster *cluster, size_t cause, size_t fail
     weir_log_error("the job failed: %s ended with %s%s", cluster->roles[cause].name, how, others);
 }
 
-static int verdict(const struct local_cluster *cluster, unsigned interrupted)
+static int verdict(const struct weir_local *cluster, unsigned interrupted)
 {
     bool all_done = true; /* workers may go: what counts is that the chief has the result */
     for (size_t i = 0; i < cluster->count; i++)
@@ -237,7 +144,7 @@ static int verdict(const struct local_cluster *cluster, unsigned interrupted)
 }
 
 /* A role that gets no processor for a lease counts as lost, on a machine that has too few of them. */
-static void warn_of_a_crowd(const struct local_cluster *cluster, uint32_t lease_ms)
+static void warn_of_a_crowd(const struct weir_local *cluster, uint32_t lease_ms)
 {
     uint32_t cpus = weir_process_cpus();
     if (cluster->count > (size_t)ROLES_PER_CPU * cpus)
@@ -246,7 +153,7 @@ static void warn_of_a_crowd(const struct local_cluster *cluster, uint32_t lease_
                          cluster->count, cpus, cpus == 1 ? "" : "s", lease_ms);
 }
 
-static int run_cluster(struct local_cluster *cluster, uint32_t lease_ms)
+static int run_cluster(struct weir_local *cluster, uint32_t lease_ms)
 {
     struct weir_group_options group = {
         .children = cluster->children,
@@ -276,7 +183,7 @@ int weir_run_command(const struct weir_options *options)
     int status = weir_check_before_run(options, &lease_ms);
     if (status != WEIR_EXIT_DONE)
         return status;
-    struct local_cluster cluster;
+    struct weir_local cluster;
     struct weir_error err;
     if (!weir_result_check(options->weights, options->summary, &err)) {
         fprintf(stderr, "weir: %s\n", err.text);
@@ -285,7 +192,7 @@ int weir_run_command(const struct weir_options *options)
     weir_live_init(&terminal, STDERR_FILENO, false);
     weir_log_around(hide_live_line, show_live_line);
     bool relays = !options->quiet && weir_live_possible(STDERR_FILENO);
-    if (init_cluster(&cluster, options, relays, &err)) {
+    if (weir_local_init(&cluster, options, relays ? "relay" : "plain", &err)) {
         status = run_cluster(&cluster, lease_ms);
     } else {
         weir_log_error("%s", err.text);
@@ -293,6 +200,6 @@ int weir_run_command(const struct weir_options *options)
     }
     weir_log_around(NULL, NULL);
     weir_live_end(&terminal);
-    free_cluster(&cluster);
+    weir_local_free(&cluster);
     return status;
 }
