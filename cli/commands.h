@@ -14,6 +14,9 @@
 /* All roles in this process, or each as a child process of this one. */
 int weir_run_command(const struct weir_options *options);
 
+/* Runs a scenario's job on clusters of child processes, undisturbed and disturbed, and reports (chaos/report.h). */
+int weir_chaos_command(const struct weir_options *options);
+
 /* Reads the job, TF_CONFIG, the model and the data as a run would, and prints what is wrong with them on stdout. */
 int weir_check_command(const struct weir_options *options);
 

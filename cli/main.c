@@ -59,6 +59,8 @@ static int carry_out(const struct weir_options *options)
         return weir_start_command(options);
     case WEIR_COMMAND_CHECK:
         return weir_check_command(options);
+    case WEIR_COMMAND_CHAOS:
+        return weir_chaos_command(options);
     case WEIR_COMMAND_HELP:
         return help_command(options);
     case WEIR_COMMANDS:

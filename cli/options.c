@@ -38,6 +38,12 @@ static const struct command_row {
                             "Reads the job file, the model and the data as a run would. Exit status 1 if anything is\n"
                             "wrong.\n",
                             true},
+    [WEIR_COMMAND_CHAOS] = {"chaos", "SCENARIO", "run a job on a cluster here, do faults to it, and judge the result",
+                            "weir chaos examples/chaos/worker-kill.json --out report",
+                            "Runs the scenario's job twice on a cluster on this machine, first undisturbed, then with\n"
+                            "the scenario's faults, and compares: digests, steps, gradients, times of recovery. Exit\n"
+                            "status 1 if anything was lost. docs/chaos.md lists the keys of a scenario.\n",
+                            true},
     [WEIR_COMMAND_HELP] = {"help", "[COMMAND|job]", "explain a command, or the keys of a job file", "weir help job", "",
                            false},
 };
@@ -46,6 +52,7 @@ enum option_kind {
     OPTION_SET,        /* KEY=VALUE */
     OPTION_KEY_NUMBER, /* a number for the job key `key` */
     OPTION_KEY_TEXT,   /* a word for it */
+    OPTION_SEED,       /* of the scenario */
     OPTION_NUMBER,     /* into the uint32_t at `offset` */
     OPTION_TEXT,       /* into the pointer at `offset` */
     OPTION_FLAG,       /* into the bool at `offset` */
@@ -54,7 +61,8 @@ enum option_kind {
 #define RUN (1u << WEIR_COMMAND_RUN)
 #define START (1u << WEIR_COMMAND_START)
 #define CHECK (1u << WEIR_COMMAND_CHECK)
-#define ALL (RUN | START | CHECK | 1u << WEIR_COMMAND_HELP)
+#define CHAOS (1u << WEIR_COMMAND_CHAOS)
+#define ALL (RUN | START | CHECK | CHAOS | 1u << WEIR_COMMAND_HELP)
 #define FIELD(name) offsetof(struct weir_options, name)
 
 static const struct option_row {
@@ -67,9 +75,12 @@ static const struct option_row {
 } option_rows[] = {
     {"--workers", "N", "number of worker processes", RUN, OPTION_NUMBER, NULL, FIELD(workers), 1, WEIR_LOCAL_ROLES_MAX},
     {"--ps", "K", "number of parameter server processes", RUN, OPTION_NUMBER, NULL, FIELD(ps), 1, WEIR_LOCAL_ROLES_MAX},
+    {"--job", "JOB", "the job, in place of the scenario's", CHAOS, OPTION_TEXT, NULL, FIELD(job), 0, 0},
+    {"--seed", "S", "of the faults, in place of the scenario's", CHAOS, OPTION_SEED, NULL, 0, 0, INT64_MAX},
+    {"--out", "DIR", "write report.html, report.json and the logs to DIR", CHAOS, OPTION_TEXT, NULL, FIELD(out), 0, 0},
     {"--port", "P", "use ports P, P+1, ... (else any free ones)", RUN, OPTION_NUMBER, NULL, FIELD(port), 1, 65535},
-    {"--set", "KEY=VALUE", "set any key of the job, VALUE being JSON or a word; repeatable", RUN | START | CHECK,
-     OPTION_SET, NULL, 0, 0, 0},
+    {"--set", "KEY=VALUE", "set any key of the job, VALUE being JSON or a word; repeatable",
+     RUN | START | CHECK | CHAOS, OPTION_SET, NULL, 0, 0, 0},
     {"--epochs", "N", "passes over the training data", RUN | START | CHECK, OPTION_KEY_NUMBER, "fit.epochs", 0, 1,
      UINT32_MAX},
     {"--batch-size", "N", "samples in the global batch", RUN | START | CHECK, OPTION_KEY_NUMBER, "fit.batch_size", 0, 1,
@@ -77,28 +88,34 @@ static const struct option_row {
     {"--replicas", "R", "equal parts of the global batch", RUN | START | CHECK, OPTION_KEY_NUMBER, "replicas", 0, 1,
      UINT32_MAX},
     {"--seed", "S", "of all that is random", RUN | START | CHECK, OPTION_KEY_NUMBER, "seed", 0, 0, INT64_MAX},
-    {"--data", "DIR", "look for the job's data files, by name, in DIR", RUN | START | CHECK, OPTION_TEXT, NULL,
+    {"--data", "DIR", "look for the job's data files, by name, in DIR", RUN | START | CHECK | CHAOS, OPTION_TEXT, NULL,
      FIELD(data_dir), 0, 0},
     {"--strategy", "S", "how gradients are exchanged", RUN | START | CHECK, OPTION_KEY_TEXT, "strategy", 0, 0, 0},
     {"--device", "D", "where to compute", RUN | START | CHECK, OPTION_KEY_TEXT, "device", 0, 0, 0},
     {"--summary", "FILE", "write the result to FILE as JSON", RUN | START, OPTION_TEXT, NULL, FIELD(summary), 0, 0},
     {"--weights", "FILE", "write the final weights to FILE as safetensors", RUN | START, OPTION_TEXT, NULL,
      FIELD(weights), 0, 0},
-    {"--json", NULL, "print the result as JSON", RUN | START | CHECK, OPTION_FLAG, NULL, FIELD(json), 0, 0},
-    {"--log-level", "L", "error, warning, info or debug", RUN | START | CHECK, OPTION_KEY_TEXT, "log.level", 0, 0, 0},
-    {"--quiet", NULL, "no progress, only warnings, errors and results", RUN | START | CHECK, OPTION_FLAG, NULL,
+    {"--json", NULL, "print the result as JSON", RUN | START | CHECK | CHAOS, OPTION_FLAG, NULL, FIELD(json), 0, 0},
+    {"--log-level", "L", "error, warning, info or debug", RUN | START | CHECK | CHAOS, OPTION_KEY_TEXT, "log.level", 0,
+     0, 0},
+    {"--quiet", NULL, "no progress, only warnings, errors and results", RUN | START | CHECK | CHAOS, OPTION_FLAG, NULL,
      FIELD(quiet), 0, 0},
     {"--help", NULL, "explain the command", ALL, OPTION_FLAG, NULL, FIELD(help), 0, 0},
 };
 
 /* ---- parsing */
 
-static const struct option_row *find_option(const char *name, size_t length)
+/* The option of that name, rather one that the command has. */
+static const struct option_row *find_option(enum weir_command command, const char *name, size_t length)
 {
-    for (size_t i = 0; i < COUNT_OF(option_rows); i++)
-        if (strlen(option_rows[i].name) == length && memcmp(option_rows[i].name, name, length) == 0)
-            return &option_rows[i];
-    return NULL;
+    const struct option_row *found = NULL;
+    for (size_t i = 0; i < COUNT_OF(option_rows); i++) {
+        const struct option_row *row = &option_rows[i];
+        bool same = strlen(row->name) == length && memcmp(row->name, name, length) == 0;
+        if (same && (!found || row->commands & 1u << command))
+            found = row;
+    }
+    return found;
 }
 
 static bool unknown_option(enum weir_command command, const char *name, size_t length, struct weir_error *err)
@@ -151,7 +168,7 @@ static bool take_option(struct weir_options *options, const struct option_row *r
 {
     char *field = (char *)options + row->offset;
     uint64_t number = 0;
-    bool is_number = row->kind == OPTION_NUMBER || row->kind == OPTION_KEY_NUMBER;
+    bool is_number = row->kind == OPTION_NUMBER || row->kind == OPTION_KEY_NUMBER || row->kind == OPTION_SEED;
     if (is_number && !weir_number_parse(value, row->min, row->max, &number))
         return weir_error_set(err, "%s: \"%.100s\" is not a whole number from %llu to %llu", row->name, value,
                               (unsigned long long)row->min, (unsigned long long)row->max);
@@ -164,6 +181,10 @@ static bool take_option(struct weir_options *options, const struct option_row *r
         return add_override(options, row->key, value, row->name, err);
     case OPTION_KEY_NUMBER:
         return add_override(options, row->key, value, row->name, err);
+    case OPTION_SEED:
+        options->has_seed = true;
+        options->scenario_seed = number;
+        return true;
     case OPTION_NUMBER:
         *(uint32_t *)(void *)field = (uint32_t)number;
         return true;
@@ -184,7 +205,7 @@ static bool parse_option(struct weir_options *options, int count, char *const *a
     const char *name = strcmp(arguments[*i], "-h") == 0 ? "--help" : arguments[*i];
     const char *equals = strchr(name, '=');
     size_t length = equals ? (size_t)(equals - name) : strlen(name);
-    const struct option_row *row = find_option(name, length);
+    const struct option_row *row = find_option(options->command, name, length);
     const char *command = commands[options->command].name;
     if (!row)
         return unknown_option(options->command, name, length, err);
@@ -199,12 +220,19 @@ static bool parse_option(struct weir_options *options, int count, char *const *a
     return take_option(options, row, value, at, err);
 }
 
+static const char *what_it_takes(enum weir_command command)
+{
+    if (command == WEIR_COMMAND_CHAOS)
+        return "scenario";
+    return commands[command].needs_argument ? "job file" : "topic";
+}
+
 static bool take_argument(struct weir_options *options, const char *argument, struct weir_error *err)
 {
     const struct command_row *command = &commands[options->command];
     if (options->argument)
         return weir_error_set(err, "weir %s takes one %s: \"%.200s\" is one too many", command->name,
-                              command->needs_argument ? "job file" : "topic", argument);
+                              what_it_takes(options->command), argument);
     options->argument = argument;
     return true;
 }
@@ -215,7 +243,8 @@ static bool finish(struct weir_options *options, struct weir_error *err)
     if (options->help)
         return true;
     if (command->needs_argument && !options->argument)
-        return weir_error_set(err, "weir %s needs a job file, as in: %s", command->name, command->example);
+        return weir_error_set(err, "weir %s needs a %s, as in: %s", command->name, what_it_takes(options->command),
+                              command->example);
     bool level_given = false;
     for (size_t i = 0; i < options->override_count; i++)
         level_given |= strcmp(options->overrides[i].flag, "--log-level") == 0;

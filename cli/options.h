@@ -16,11 +16,18 @@
 #define WEIR_OVERRIDES_MAX 256
 #define WEIR_LOCAL_ROLES_MAX 1024 /* of one kind, in weir run */
 
-enum weir_command { WEIR_COMMAND_RUN, WEIR_COMMAND_START, WEIR_COMMAND_CHECK, WEIR_COMMAND_HELP, WEIR_COMMANDS };
+enum weir_command {
+    WEIR_COMMAND_RUN,
+    WEIR_COMMAND_START,
+    WEIR_COMMAND_CHECK,
+    WEIR_COMMAND_CHAOS,
+    WEIR_COMMAND_HELP,
+    WEIR_COMMANDS
+};
 
 struct weir_options {
     enum weir_command command;
-    const char *argument; /* JOB, or what help is wanted for; NULL if there is none */
+    const char *argument; /* JOB, SCENARIO, or what help is wanted for; NULL if there is none */
     bool help;            /* --help: show help of the command, and do nothing else */
 
     struct weir_override overrides[WEIR_OVERRIDES_MAX]; /* for weir_job_load */
@@ -34,7 +41,13 @@ struct weir_options {
     bool local;           /* run: neither --workers nor --ps: all roles in this process */
     uint32_t workers, ps; /* run, if not local: >= 1 */
     uint32_t port;        /* run: the first port; 0: any free ones */
-    char *keys;           /* owned: the keys of --set, cut from their values */
+
+    const char *job; /* chaos: --job, or NULL */
+    const char *out; /* chaos: --out, or NULL */
+    bool has_seed;   /* chaos: --seed */
+    uint64_t scenario_seed;
+
+    char *keys; /* owned: the keys of --set, cut from their values */
 };
 
 /* Reads the arguments after the program's name (arguments[0] is the command). Strings of `options` point into

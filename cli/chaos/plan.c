@@ -177,7 +177,7 @@ static void describe_network(const struct weir_chaos_fault *fault, const char *n
 {
     const char *joins[] = {"between", "from", "to"}, *seconds[] = {"and", "to", "from"};
     if (fault->kind == WEIR_CHAOS_DELAY)
-        weir_text_add(out, "delay %g ms", fault->delay_ms);
+        weir_text_add(out, "delay %.3g ms", fault->delay_ms);
     else if (fault->kind == WEIR_CHAOS_BANDWIDTH)
         weir_text_add(out, "at most %.3g MB/s", fault->bytes_per_s / 1e6);
     else if (fault->kind == WEIR_CHAOS_RESET)
@@ -185,7 +185,7 @@ static void describe_network(const struct weir_chaos_fault *fault, const char *n
     else
         weir_text_add(out, "cut");
     if (fault->kind == WEIR_CHAOS_DELAY && fault->jitter_ms > 0)
-        weir_text_add(out, " (+ up to %g ms)", fault->jitter_ms);
+        weir_text_add(out, " (+ up to %.3g ms)", fault->jitter_ms);
     weir_text_add(out, " %s %s %s %s", joins[fault->ways], node, seconds[fault->ways], peer);
 }
 
