@@ -27,7 +27,7 @@ struct flow {
     struct weir_relay_rule rule;
     struct piece *first, *last; /* not yet written */
     size_t held_bytes;          /* in the queue or being written */
-    uint64_t last_due_ns, free_ns;
+    uint64_t free_ns;           /* a limit of bandwidth lets the next piece go then */
     uv_timer_t timer;
     uv_shutdown_t shutdown;
     struct piece *spare; /* what the next read goes to */
@@ -225,14 +225,11 @@ static double unit(struct weir_relay *relay)
     return (double)(x >> 11) * 0x1p-53;
 }
 
-static uint64_t due(struct flow *flow)
+/* Whatever its own time, a piece waits for those before it. */
+static uint64_t due(const struct flow *flow)
 {
     double wait_ms = flow->rule.delay_ms + flow->rule.jitter_ms * unit(flow->link->relay);
-    uint64_t at = weir_clock_ns() + (uint64_t)(wait_ms * 1e6);
-    if (at < flow->last_due_ns && (flow->rule.delay_ms > 0 || flow->rule.jitter_ms > 0))
-        at = flow->last_due_ns;
-    flow->last_due_ns = at;
-    return at;
+    return weir_clock_ns() + (uint64_t)(wait_ms * 1e6);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)

@@ -245,6 +245,21 @@ static void a_delay_is_kept(void **state)
     part(pair);
 }
 
+static void jitter_changes_no_order(void **state)
+{
+    (void)state;
+    struct pair pair = join(0, 1);
+    set_rule(0, 1, (struct weir_relay_rule){.jitter_ms = 10});
+    for (char c = 'a'; c <= 'z'; c++) {
+        char text[2] = {c, '\0'}, echo[2] = {c, '\0'};
+        send_text(pair.client, text);
+        send_text(pair.server, echo); /* so that each letter is a piece of its own */
+        assert_comes(pair.client, echo);
+    }
+    assert_comes(pair.server, "abcdefghijklmnopqrstuvwxyz");
+    part(pair);
+}
+
 static void a_bandwidth_is_kept(void **state)
 {
     (void)state;
@@ -333,6 +348,7 @@ int main(void)
         WITH_RELAY(nobody_hears_of_an_end_through_a_cut),
         WITH_RELAY(no_connection_comes_about_during_a_cut),
         WITH_RELAY(a_delay_is_kept),
+        WITH_RELAY(jitter_changes_no_order),
         WITH_RELAY(a_bandwidth_is_kept),
         WITH_RELAY(a_reset_breaks_the_pair_and_no_other),
         WITH_RELAY(a_peer_that_is_not_there_ends_the_connection),

@@ -122,6 +122,14 @@ static void nobody_ends_because_of_an_end_that_is_meant(void **state)
     assert_null(strstr(scene.notes, "role/1"));
 }
 
+static bool all_run(const struct weir_group *group)
+{
+    bool all = true;
+    for (size_t i = 0; i < CHILDREN; i++)
+        all = all && weir_group_pid(group, i) != 0;
+    return all;
+}
+
 /* The same, and the end once the second life has begun. */
 static void alarm_after_start(void *context, struct weir_group *group)
 {
@@ -130,7 +138,7 @@ static void alarm_after_start(void *context, struct weir_group *group)
         alarm_rings(context, group);
         if (scene->started)
             weir_group_alarm(group, TICK_MS);
-    } else if (weir_group_pid(group, 1) == 0) {
+    } else if (!all_run(group)) {
         weir_group_alarm(group, TICK_MS);
     } else {
         weir_group_stop(group);
