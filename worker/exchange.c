@@ -263,7 +263,9 @@ static void on_message(struct weir_exchange *exchange, const struct weir_event *
         on_record(exchange, event, actions);
         break;
     case WEIR_REFUSED:
-        if (!event->body->refused.again) /* else the link tries again once the stream is closed */
+        if (event->body->refused.again) /* the link tries again once the stream is closed, until a view takes us in */
+            weir_link_put_off(&exchange->holders[event->peer].link, event->now_ns);
+        else
             fail(exchange, event->body->refused.reason, actions);
         break;
     default:

@@ -94,6 +94,12 @@ void weir_link_closed(struct weir_link *link, uint64_t now_ns, const char *why)
     snprintf(link->error, sizeof link->error, "%s", why);
 }
 
+void weir_link_put_off(struct weir_link *link, uint64_t now_ns)
+{
+    link->down_since_ns = link->last_ns = now_ns;
+    link->last_try_ns = 0;
+}
+
 static uint64_t end_of_patience(const struct weir_link *link)
 {
     return link->down_since_ns + patience(link);

@@ -57,6 +57,8 @@ void weir_link_opened(struct weir_link *link);
  * owner ends the job. */
 bool weir_link_greeted(struct weir_link *link, const struct weir_hello *hello);
 void weir_link_closed(struct weir_link *link, uint64_t now_ns, const char *why);
+/* It is there, and says that it takes us later: the time that it was down until now does not count. */
+void weir_link_put_off(struct weir_link *link, uint64_t now_ns);
 /* Tries again if it is time. True if the patience is over, and an attempt that began after that has failed: a process
  * that stood still may find the patience over before it has heard what came meanwhile. `error` says why it is down. */
 bool weir_link_time(struct weir_link *link, uint64_t now_ns, struct weir_actions *actions);

@@ -146,6 +146,28 @@ static void streams_without_a_hello_do_not_renew_patience(void **state)
 }
 
 /* Nothing happened for longer than an attempt takes: the process stood still. */
+/* However long it is put off, before its patience is over and in the attempt after that. */
+static void who_is_told_to_come_later_has_all_its_patience(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, 1000);
+    uint64_t now = 1000;
+    for (int round = 0; round < 20; round++) {
+        rig.actions.count = 0;
+        weir_link_opened(&rig.link);
+        weir_link_put_off(&rig.link, now);
+        weir_link_closed(&rig.link, now, "not yet");
+        now += round % 2 ? PATIENCE_NS : WEIR_LINK_RETRY_NS;
+        assert_false(weir_link_time(&rig.link, now, &rig.actions));
+        assert_true(tried(&rig));
+    }
+    weir_link_opened(&rig.link);
+    weir_link_put_off(&rig.link, now);
+    weir_link_closed(&rig.link, now, "not yet");
+    gives_up(&rig, now + PATIENCE_NS); /* of others that do not answer it has no more than before */
+}
+
 static void its_own_pause_is_no_time_down(void **state)
 {
     (void)state;
@@ -274,6 +296,7 @@ int main(void)
         cmocka_unit_test(patience_is_over_at_its_end_and_not_before),
         cmocka_unit_test(a_link_that_is_up_has_no_deadline_and_all_its_patience),
         cmocka_unit_test(streams_without_a_hello_do_not_renew_patience),
+        cmocka_unit_test(who_is_told_to_come_later_has_all_its_patience),
         cmocka_unit_test(its_own_pause_is_no_time_down),
         cmocka_unit_test(a_short_pause_leaves_it_one_more_attempt),
         cmocka_unit_test(a_link_that_is_not_used_wants_nothing),
