@@ -46,6 +46,7 @@ static void build_view(struct weir_chief *chief, struct weir_arena *arena)
             .chain = {.term = 1, .count = 1},
         };
     chief->present = weir_arena_take(arena, config->workers, sizeof(bool));
+    chief->loads = weir_arena_take(arena, config->workers, sizeof(uint32_t));
     chief->view = (struct weir_view){
         .generation = config->generation,
         .term = 1,
@@ -262,12 +263,16 @@ static void on_member_hello(struct weir_chief *chief, uint32_t m, const struct w
         send_view(chief, m, actions);
 }
 
-/* One that fails or leaves is lost; one that was lost and is not is back. */
+/* One that fails or leaves is lost, but for one that is drained; one that was lost and is not is back. */
 static void on_worker_heartbeat(struct weir_chief *chief, uint32_t m, const struct weir_heartbeat *heartbeat,
                                 uint64_t now_ns, struct weir_actions *actions)
 {
     char text[400];
     snprintf(text, sizeof text, "lost %s: it left", chief->config.members[m].name);
+    if (heartbeat->drained) {
+        weir_chief_drained(chief, m, heartbeat, now_ns, actions);
+        return;
+    }
     if (!heartbeat->leaving && !heartbeat->error[0]) {
         weir_chief_back(chief, m, actions);
         return;
@@ -290,7 +295,9 @@ static void on_heartbeat(struct weir_chief *chief, uint32_t m, const struct weir
     member->heartbeat = *heartbeat;
     snprintf(member->waiting, sizeof member->waiting, "%s", heartbeat->waiting);
     member->heartbeat.error = member->heartbeat.waiting = member->heartbeat.numerics = "";
-    if (weir_chief_can_lose(chief, m)) {
+    if (heartbeat->drained && chief->state == WEIR_CHIEF_GATHERING) {
+        weir_chief_forget(chief, m, actions);
+    } else if (weir_chief_can_lose(chief, m)) {
         on_worker_heartbeat(chief, m, heartbeat, event->now_ns, actions);
     } else if (heartbeat->leaving) {
         member->left = true;

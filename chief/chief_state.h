@@ -19,6 +19,7 @@ struct member {
     uint32_t replaced_count;
     uint64_t lost_ns;          /* when it was lost last */
     bool gone;                 /* and it said itself that it won't go on */
+    bool drained;              /* for it was told to go: that is no loss, and it does not come back */
     char lost[420], back[420]; /* what was said of it last: why it was lost, that it is back */
 };
 
@@ -42,6 +43,8 @@ struct weir_chief {
     struct weir_view_chunk *chunks;
     uint32_t *hosts;
     bool *present;          /* by worker: takes part */
+    uint32_t *loads;        /* by worker: replicas: scratch */
+    bool keeps_hosts;       /* since the newest view, workers have only been drained */
     bool view_is_old;       /* a worker has gone or come: a new view goes out at the end of the step */
     uint64_t idle_since_ns; /* since when there are too few workers */
     bool numerics_differ;
@@ -66,7 +69,9 @@ void weir_chief_fail(struct weir_chief *chief, const char *reason, uint64_t now_
 bool weir_chief_can_lose(const struct weir_chief *chief, uint32_t m);
 /* Workers still have something to do: at the stop record, the last version of some chunks may not be made. */
 bool weir_chief_computes(const struct weir_chief *chief);
-/* It can be lost, and takes part: it does so no longer. */
+/* It can be lost, and takes part: it does so no longer. Who is lost may have begun what others must do now. */
+void weir_chief_leave_out(struct weir_chief *chief, uint32_t m, const char *why, uint64_t now_ns,
+                          struct weir_actions *actions);
 void weir_chief_lose(struct weir_chief *chief, uint32_t m, const char *why, uint64_t now_ns,
                      struct weir_actions *actions);
 /* Whether a process with another incarnation than the member's may take its place; or why not. */
@@ -84,6 +89,17 @@ bool weir_chief_enough_workers(const struct weir_chief *chief);
 void weir_chief_place(struct weir_chief *chief);
 /* Too few workers have been there for so long that the job ends: why. */
 bool weir_chief_idle_too_long(const struct weir_chief *chief, uint64_t now_ns, char *text, size_t bytes);
+
+/* ---- chief_drain.c */
+
+/* Hosts are those of the newest view: gives the replicas of workers that are not present to those that are (at least
+ * one), evenly. */
+void weir_chief_hand_over(struct weir_chief *chief);
+/* A worker that can be lost says that it has drained. */
+void weir_chief_drained(struct weir_chief *chief, uint32_t m, const struct weir_heartbeat *heartbeat, uint64_t now_ns,
+                        struct weir_actions *actions);
+/* One goes while others are still missing: as if it had never been there. */
+void weir_chief_forget(struct weir_chief *chief, uint32_t m, struct weir_actions *actions);
 
 /* ---- chief_wait.c */
 

@@ -42,13 +42,17 @@ bool weir_chief_enough_workers(const struct weir_chief *chief)
 void weir_chief_place(struct weir_chief *chief)
 {
     const struct weir_chief_config *config = &chief->config;
-    bool enough = weir_chief_enough_workers(chief);
+    bool enough = weir_chief_enough_workers(chief), there = weir_chief_workers_there(chief) > 0;
     for (uint32_t m = 0; m < chief->member_count; m++) {
         chief->nodes[m + 1].incarnation = takes_part(&chief->members[m]) ? chief->members[m].incarnation : 0;
         if (is_worker(chief, m))
             chief->present[m - config->servers] = enough && takes_part(&chief->members[m]);
     }
-    weir_layout_place(chief->hosts, config->replicas, chief->present, config->workers);
+    if (enough && chief->keeps_hosts && there)
+        weir_chief_hand_over(chief);
+    else
+        weir_layout_place(chief->hosts, config->replicas, chief->present, config->workers);
+    chief->keeps_hosts = enough && there;
 }
 
 /* It keeps dying, however quickly it comes back. Restarts of long ago do not count. */
@@ -68,6 +72,13 @@ static void count_restart(struct member *member, uint64_t now_ns)
 
 void weir_chief_lose(struct weir_chief *chief, uint32_t m, const char *why, uint64_t now_ns,
                      struct weir_actions *actions)
+{
+    weir_chief_leave_out(chief, m, why, now_ns, actions);
+    chief->keeps_hosts = false;
+}
+
+void weir_chief_leave_out(struct weir_chief *chief, uint32_t m, const char *why, uint64_t now_ns,
+                          struct weir_actions *actions)
 {
     struct member *member = &chief->members[m];
     assert(weir_chief_can_lose(chief, m) && takes_part(member));
@@ -121,17 +132,19 @@ void weir_chief_join(struct weir_chief *chief, uint32_t m, uint64_t incarnation,
         if (takes_part(member))
             weir_chief_lose(chief, m, why, now_ns, actions);
         member->replaced[member->replaced_count++ % WEIR_CHIEF_RESTARTS_MAX] = member->incarnation;
-        count_restart(member, now_ns);
+        if (!member->drained)
+            count_restart(member, now_ns);
+        member->drained = false;
     }
     member->incarnation = incarnation;
-    member->gone = false;
+    member->gone = member->drained;
     weir_chief_back(chief, m, actions);
 }
 
 void weir_chief_back(struct weir_chief *chief, uint32_t m, struct weir_actions *actions)
 {
     struct member *member = &chief->members[m];
-    if (!member->left || !weir_chief_can_lose(chief, m))
+    if (!member->left || member->drained || !weir_chief_can_lose(chief, m))
         return;
     member->left = member->gone = false;
     if (chief->state == WEIR_CHIEF_WRITING)
@@ -140,6 +153,7 @@ void weir_chief_back(struct weir_chief *chief, uint32_t m, struct weir_actions *
              weir_chief_workers_there(chief), chief->config.workers);
     weir_actions_add(actions, WEIR_DO_SAY)->text = member->back;
     chief->view_is_old = true;
+    chief->keeps_hosts = false;
 }
 
 /* It is not there, and won't be taken back before its time. One that was only silent may be heard of again. */

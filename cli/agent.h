@@ -71,10 +71,11 @@ struct weir_agent {
     struct weir_process *process;
     void *self;
     bool (*start)(void *self, struct weir_error *err);
-    void (*fail)(void *self, const char *why); /* the job can't go on; any thread */
-    void (*stop)(void *self);                  /* asks all threads to end */
-    void (*join)(void *self);                  /* waits for them */
-    void (*free)(void *self);                  /* once the transport is gone, and with it all references */
+    void (*fail)(void *self, const char *why);  /* the job can't go on; any thread */
+    void (*drain)(void *self, const char *why); /* told to go: hands over first; NULL: can't. Any thread */
+    void (*stop)(void *self);                   /* asks all threads to end */
+    void (*join)(void *self);                   /* waits for them */
+    void (*free)(void *self);                   /* once the transport is gone, and with it all references */
 };
 
 struct weir_agent *weir_agent_chief_new(struct weir_process *process);

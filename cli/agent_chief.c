@@ -448,7 +448,7 @@ struct weir_agent *weir_agent_chief_new(struct weir_process *process)
 {
     struct agent_chief *chief = weir_alloc(1, sizeof *chief, "the chief");
     chief->process = process;
-    chief->agent = (struct weir_agent){process, chief, start, fail, stop, join, free_all};
+    chief->agent = (struct weir_agent){process, chief, start, fail, NULL, stop, join, free_all};
     snprintf(chief->val_names[0], sizeof chief->val_names[0], "val_loss");
     for (size_t m = 0; m < process->job.metric_count; m++)
         snprintf(chief->val_names[1 + m], sizeof chief->val_names[1 + m], "val_%s", process->job.metrics[m].name);

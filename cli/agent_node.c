@@ -5,9 +5,12 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "cli/commands.h"
 
 #define SAY_WAITING_NS (10 * WEIR_NS_PER_S)
 _Static_assert(WEIR_NODE_WAITS_MAX > WEIR_LANES_MAX, "each lane has a place, and one actor beside them");
+
+_Static_assert(WEIR_NODE_EXIT_DRAINED == WEIR_EXIT_DRAINED, "the core says how the process ends");
 
 #define VIEW_LIMIT_BYTES ((size_t)16 << 20)
 

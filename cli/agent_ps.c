@@ -462,7 +462,7 @@ struct weir_agent *weir_agent_ps_new(struct weir_process *process, uint32_t posi
     struct agent_ps *ps = weir_alloc(1, sizeof *ps, "a parameter server");
     ps->process = process;
     ps->position = position;
-    ps->agent = (struct weir_agent){process, ps, start, fail, stop, join, free_all};
+    ps->agent = (struct weir_agent){process, ps, start, fail, NULL, stop, join, free_all};
     ps->node.owner = ps;
     ps->node.lanes = start_lanes;
     ps->node.view = tell_view;

@@ -156,6 +156,13 @@ static struct weir_actor *find_from_step(void *context, enum weir_actor_name act
     return find(context, actor, lane);
 }
 
+/* NULL where it could not be started, and is about to end. */
+static struct weir_actor *find_from_node(void *context, enum weir_actor_name actor, uint32_t lane)
+{
+    struct agent_worker *worker = ((struct weir_agent_node *)context)->owner;
+    return worker->node.started < worker->process->lanes ? NULL : find(worker, actor, lane);
+}
+
 /* ---- once the view is there */
 
 static void make_exchange(struct worker_lane *lane, const struct weir_view *view)
@@ -297,6 +304,12 @@ static void fail(void *self, const char *why)
     weir_agent_node_fail(&((struct agent_worker *)self)->node, why);
 }
 
+static void drain(void *self, const char *why)
+{
+    struct weir_event event = {.kind = WEIR_ON_DRAIN, .text = why};
+    weir_post(&((struct agent_worker *)self)->node.actor, &event);
+}
+
 static void stop(void *self)
 {
     weir_agent_node_stop(&((struct agent_worker *)self)->node);
@@ -385,7 +398,7 @@ struct weir_agent *weir_agent_worker_new(struct weir_process *process, uint32_t 
     worker->compute.process = process;
     worker->compute.train = training;
     worker->compute.validation = validation;
-    worker->agent = (struct weir_agent){process, worker, start, fail, stop, join, free_all};
+    worker->agent = (struct weir_agent){process, worker, start, fail, drain, stop, join, free_all};
     worker->node.owner = worker;
     worker->node.lanes = start_lanes;
     worker->node.view = tell_view;
@@ -395,6 +408,7 @@ struct weir_agent *weir_agent_worker_new(struct weir_process *process, uint32_t 
     hello.train_samples = weir_dataset_samples(training);
     hello.validation_samples = validation ? weir_dataset_samples(validation) : 0;
     weir_agent_node_init(&worker->node, process, self, &hello);
+    worker->node.actor.find = find_from_node;
     for (uint32_t l = 0; l < process->lanes; l++)
         init_lane(worker, l);
     return &worker->agent;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "cli/commands.h"
 #include "cli/ports.h"
 
 #define WORKER_RESTARTS 5 /* the chief gives up one that was started again more often within some minutes */
@@ -49,6 +50,7 @@ static void fill_role(struct weir_local *local, size_t i, const char *progress)
         .arguments = (const char *const *)(is_chief ? local->chief_arguments : local->arguments),
         .environment = role->environment,
         .leads = is_chief,
+        .goes_with = is_chief || is_ps ? 0 : WEIR_EXIT_DRAINED,
         .restarts = is_chief || is_ps ? 0 : WORKER_RESTARTS,
     };
 }

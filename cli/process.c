@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/agent.h"
+#include "cli/commands.h"
 #include "engine/engine.h"
 #include "config/address.h"
 #include "engine/store.h"
@@ -210,8 +211,9 @@ size_t weir_process_pieces(const struct weir_process *process, uint32_t chunk, s
 void weir_process_agent_done(struct weir_process *process, int code, const char *why)
 {
     pthread_mutex_lock(&process->lock);
+    enum weir_log_level level = code == WEIR_EXIT_DRAINED ? WEIR_LOG_WARNING : WEIR_LOG_ERROR;
     if (code != 0) /* of the roles of one process, the first says why: the others would say it again */
-        weir_log(process->code ? WEIR_LOG_DEBUG : WEIR_LOG_ERROR, "%s", why);
+        weir_log(process->code ? WEIR_LOG_DEBUG : level, "%s", why);
     process->done_count++;
     process->code = process->code ? process->code : code;
     pthread_mutex_unlock(&process->lock);

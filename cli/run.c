@@ -86,7 +86,7 @@ static void pass_on_note(void *context, const char *text)
 
 static bool failed(const struct weir_child_end *end)
 {
-    return end->signal != 0 || end->status != 0;
+    return !end->went && (end->signal != 0 || end->status != 0);
 }
 
 /* Who of two failed is more likely the cause. Not one that was told to stop; rather one that a signal ended, for the

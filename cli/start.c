@@ -236,6 +236,21 @@ static void stop_if_all_done(uv_async_t *async)
         uv_stop(&process->loop);
 }
 
+/* A process that plays nothing but a worker hands over before it goes; in others, the job ends. */
+static void tell_to_stop(struct weir_process *process, const char *why)
+{
+    struct weir_agent *only = process->agent_count == 1 ? process->agents[0] : NULL;
+    if (only && only->drain) {
+        weir_log_warning("%s: it goes when what it has begun is done and others have its part; once more ends it at "
+                         "once",
+                         why);
+        only->drain(only->self, why);
+        return;
+    }
+    for (size_t i = 0; i < process->agent_count; i++)
+        process->agents[i]->fail(process->agents[i]->self, why);
+}
+
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct weir_process *process = handle->data;
@@ -244,8 +259,7 @@ static void on_signal(uv_signal_t *handle, int number)
     if (process->interrupted++ > 0)
         _exit(WEIR_EXIT_FAILED); /* asked twice: at once */
     snprintf(text, sizeof text, "told to stop (%s)", name);
-    for (size_t i = 0; i < process->agent_count; i++)
-        process->agents[i]->fail(process->agents[i]->self, text);
+    tell_to_stop(process, text);
 }
 
 static void watch_signals(struct weir_process *process, bool supervised)
@@ -268,21 +282,25 @@ static void close_loop(struct weir_process *process)
     uv_loop_close(&process->loop);
 }
 
-static void exit_failed(int number)
+static volatile sig_atomic_t code_to_leave_with;
+
+static void exit_now(int number)
 {
     (void)number;
-    _exit(WEIR_EXIT_FAILED);
+    _exit(code_to_leave_with);
 }
 
 /* All roles have said their last word. A compute step may still take minutes and can't be broken off, so where the job
- * failed an orderly end gets a moment and no more; what is written is written, for neither the log nor the result is
- * buffered. From here on nobody reads the loop, so signals are the system's again, and another Ctrl-C kills. */
-static void leave_soon(struct weir_process *process, bool failed)
+ * failed, or this worker goes, an orderly end gets a moment and no more; what is written is written, for neither the
+ * log nor the result is buffered. From here on nobody reads the loop, so signals are the system's again, and another
+ * Ctrl-C kills. */
+static void leave_soon(struct weir_process *process, int code)
 {
     for (int i = 0; i < 2; i++)
         uv_signal_stop(&process->signals[i]);
-    if (failed) {
-        signal(SIGALRM, exit_failed);
+    if (code != WEIR_EXIT_DONE) {
+        code_to_leave_with = code;
+        signal(SIGALRM, exit_now);
         alarm(LEAVE_S);
     }
 }
@@ -296,7 +314,7 @@ static bool run_agents(struct weir_process *process, struct weir_error *err)
         ok = process->agents[started]->start(process->agents[started]->self, err);
     if (ok)
         uv_run(&process->loop, UV_RUN_DEFAULT);
-    leave_soon(process, !ok || process->code != WEIR_EXIT_DONE);
+    leave_soon(process, ok ? process->code : WEIR_EXIT_FAILED);
     if (process->server)
         weir_server_stop(process->server); /* before its pollers go */
     for (size_t i = 0; i < started; i++)

@@ -18,6 +18,9 @@ struct weir_worker {
     struct weir_worker_config config;
     uint8_t state;
     bool began; /* has computed anything */
+    bool draining, drained;
+    uint64_t complete_step; /* as the view says */
+    uint32_t complete_round;
     struct round newest, older;
     uint32_t *hosts, *missing; /* by replica; replicas to be asked for: scratch */
     uint64_t *held, *before;   /* by lane: the newest version at which it held all its chunks, and the one before */
@@ -65,10 +68,18 @@ static bool holds_all(const struct weir_worker *worker, uint64_t version)
     return true;
 }
 
-/* Hosted replicas that were not asked for: into `missing`; how many. */
+static bool is_complete(const struct weir_worker *worker, const struct weir_record *record)
+{
+    return record->step < worker->complete_step ||
+           (record->step == worker->complete_step && record->round < worker->complete_round);
+}
+
+/* Hosted replicas that were not asked for, of a round that is not complete: into `missing`; how many. */
 static size_t list_missing(const struct weir_worker *worker, const struct round *round)
 {
     size_t count = 0;
+    if (is_complete(worker, &round->record))
+        return 0;
     for (uint32_t r = 0; r < worker->config.replicas; r++)
         if (worker->hosts[r] == worker->config.self && !round->asked[r])
             worker->missing[count++] = r;
@@ -95,14 +106,36 @@ static void compute(struct weir_worker *worker, struct round *round, struct weir
         round->asked[worker->missing[i]] = true;
 }
 
+/* The newest round that can be computed: its record and all chunks of its version are there. NULL: none. */
+static struct round *find_round(struct weir_worker *worker)
+{
+    if (worker->newest.valid && holds_all(worker, worker->newest.record.step))
+        return &worker->newest;
+    if (worker->older.valid && holds_all(worker, worker->older.record.step))
+        return &worker->older;
+    return NULL;
+}
+
+/* It can go where it could begin a round and has not: what it has begun is complete then, for its record follows. Or
+ * where it has no part. */
+static void try_drain(struct weir_worker *worker, struct weir_actions *actions)
+{
+    const struct weir_worker_config *config = &worker->config;
+    const struct round *round = find_round(worker);
+    bool between = round && round->parts == 0;
+    bool has_part = weir_layout_hosted(worker->hosts, config->replicas, config->self) > 0;
+    if (!worker->draining || worker->drained || worker->state == WEIR_WORKER_COMPUTING || (has_part && !between))
+        return;
+    worker->drained = true;
+    struct weir_action *action = weir_actions_tell(actions, WEIR_ACTOR_NODE, 0, WEIR_ON_DRAINED);
+    action->step = between ? round->record.step : 0;
+    action->round = between ? round->record.round : 0;
+}
+
 static void try_compute(struct weir_worker *worker, struct weir_actions *actions)
 {
-    struct round *round = NULL;
-    if (worker->newest.valid && holds_all(worker, worker->newest.record.step))
-        round = &worker->newest;
-    else if (worker->older.valid && holds_all(worker, worker->older.record.step))
-        round = &worker->older;
-    if (worker->state != WEIR_WORKER_WAITING || !round)
+    struct round *round = find_round(worker);
+    if (worker->state != WEIR_WORKER_WAITING || !round || worker->drained)
         return;
     if (round->record.order == WEIR_ORDER_STOP)
         move(worker, WEIR_WORKER_STOPPED);
@@ -149,10 +182,16 @@ void weir_worker_step(struct weir_worker *worker, const struct weir_event *event
         break;
     case WEIR_ON_VIEW:
         memcpy(worker->hosts, event->body->view.hosts, worker->config.replicas * sizeof(uint32_t));
+        worker->complete_step = event->body->view.complete_step;
+        worker->complete_round = event->body->view.complete_round;
+        break;
+    case WEIR_ON_DRAIN:
+        worker->draining = true;
         break;
     default:
         assert(!"an event that a worker does not have");
     }
+    try_drain(worker, actions);
     try_compute(worker, actions);
 }
 

@@ -30,8 +30,9 @@ struct weir_worker_config {
 
 struct weir_worker *weir_worker_init(struct weir_arena *arena, const struct weir_worker_config *config);
 
-/* Events: ON_START, ON_HOLDS, ON_RECORD, ON_COMPUTED, ON_VIEW. Actions: COMPUTE (body: the record). The interpreter
- * tells Seals and readiness to the lanes by itself, as the computation comes to them. */
+/* Events: ON_START, ON_HOLDS, ON_RECORD, ON_COMPUTED, ON_VIEW, ON_DRAIN. Actions: COMPUTE (body: the record), TELL (the
+ * node: ON_DRAINED, once, after ON_DRAIN: what was begun is complete, and nothing is computed any more). The
+ * interpreter tells Seals and readiness to the lanes by itself, as the computation comes to them. */
 void weir_worker_step(struct weir_worker *worker, const struct weir_event *event, struct weir_actions *actions);
 
 /* What it waits for beyond what its lanes know, and its step, as protocol/wait.h says; "" for nothing. */

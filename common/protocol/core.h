@@ -43,6 +43,8 @@ enum weir_event_kind {
     WEIR_ON_VIEW,     /* local: body is a newer view (of nodes and hosts only) of a job that goes on */
     WEIR_ON_WAITING,  /* local: actor number `lane` of this process has waited long to complete `step`; text: for whom,
                          "": no longer */
+    WEIR_ON_DRAIN,    /* from outside, then local: this worker is to go as soon as nothing is lost by it; text: why */
+    WEIR_ON_DRAINED,  /* local: it computes nothing from (step, round) on, and all before that is complete */
     WEIR_ON_KINDS,
 };
 

@@ -119,6 +119,8 @@ struct weir_view {
     const char *const *slots; /* names of the optimizer's slots; part s + 1 of a chunk is slot s */
     size_t slot_count;
     uint64_t train_samples, validation_samples; /* of the data that all workers read */
+    uint64_t complete_step; /* every (step, round) before this one is complete: nobody computes any of it again */
+    uint32_t complete_round;
 };
 
 /* Node to chief, every heartbeat_ms: alive, and what it has done. `leaving`: the last one. */
@@ -132,6 +134,10 @@ struct weir_heartbeat {
     double cpu_s;
     uint64_t peak_rss_bytes, sent_bytes, received_bytes, replicas_computed, chunks_applied, copied_bytes;
     const char *numerics;
+    bool drained; /* a worker: it was told to go, and computes nothing from this (step, round) on; all before is
+                     complete. It waits for a view without it */
+    uint64_t drained_step;
+    uint32_t drained_round;
 };
 
 /* Chief or holder to a node that it won't have. The stream is closed after it. */

@@ -19,7 +19,12 @@ struct weir_node {
     uint32_t unsent;
     int exit_code;
     char reason[512];
-    uint64_t view;         /* number of the newest that was taken */
+    uint64_t view;  /* number of the newest that was taken */
+    bool named;     /* by that one */
+    char told[200]; /* to go: why */
+    bool drained;
+    uint64_t drained_step;
+    uint32_t drained_round;
     struct weir_wait wait; /* for the chief */
     struct reported reports[WEIR_NODE_WAITS_MAX];
     char said[WEIR_WAIT_BYTES];
@@ -32,11 +37,15 @@ static const struct weir_transition rows[] = {
     {WEIR_NODE_JOINING, WEIR_NODE_DONE, "the chief refused, or could not be reached in time, or told to stop"},
     {WEIR_NODE_WAITING, WEIR_NODE_RUNNING, "the view"},
     {WEIR_NODE_WAITING, WEIR_NODE_FAILING, "told to stop while waiting"},
-    {WEIR_NODE_WAITING, WEIR_NODE_LEAVING, "the view says that the job failed before it began"},
+    {WEIR_NODE_WAITING, WEIR_NODE_LEAVING, "the view says that the job failed before it began, or told to go"},
     {WEIR_NODE_WAITING, WEIR_NODE_DONE, "the chief was lost, or refused, while waiting"},
+    {WEIR_NODE_RUNNING, WEIR_NODE_DRAINING, "told to go"},
     {WEIR_NODE_RUNNING, WEIR_NODE_FAILING, "a lane can't go on, or told to stop"},
-    {WEIR_NODE_RUNNING, WEIR_NODE_LEAVING, "the view says that the job finished or failed"},
+    {WEIR_NODE_RUNNING, WEIR_NODE_LEAVING, "the view says that the job finished or failed, or told to go when lost"},
     {WEIR_NODE_RUNNING, WEIR_NODE_DONE, "the chief was lost, or another process has this one's place"},
+    {WEIR_NODE_DRAINING, WEIR_NODE_FAILING, "a lane can't go on, or told to stop"},
+    {WEIR_NODE_DRAINING, WEIR_NODE_LEAVING, "a view without it, or one that says that the job finished or failed"},
+    {WEIR_NODE_DRAINING, WEIR_NODE_DONE, "the chief was lost, or another process has this one's place"},
     {WEIR_NODE_FAILING, WEIR_NODE_LEAVING, "the view that the job failed"},
     {WEIR_NODE_FAILING, WEIR_NODE_DONE, "the job goes on without it, or nobody answered in time"},
     {WEIR_NODE_LEAVING, WEIR_NODE_DONE, "the last heartbeat is sent, or the chief is gone"},
@@ -92,6 +101,8 @@ static void say_waiting(struct weir_node *node, uint64_t now_ns, struct weir_act
         snprintf(text, sizeof text, "%s: the view (it comes when all have joined)", node->config.chief_name);
     else if (node->state == WEIR_NODE_FAILING)
         snprintf(text, sizeof text, "%s: word that the job ends", node->config.chief_name);
+    else if (node->drained)
+        snprintf(text, sizeof text, "%s: a view without this worker", node->config.chief_name);
     node->wait.before_ns = 0;
     weir_wait_look(&node->wait, text, now_ns);
     const char *waiting = weir_node_waiting(node);
@@ -125,13 +136,31 @@ static void send_heartbeat(struct weir_node *node, bool leaving, const char *err
         .error = error,
         .waiting = weir_node_waiting(node),
         .numerics = node->config.hello.numerics,
+        .drained = node->drained,
+        .drained_step = node->drained_step,
+        .drained_round = node->drained_round,
     };
     node->unsent++;
+}
+
+/* Says its last word, and is done when that is sent. */
+static void leave(struct weir_node *node, uint64_t now_ns, struct weir_actions *actions)
+{
+    move(node, WEIR_NODE_LEAVING);
+    node->leave_by_ns = now_ns + node->config.lease_ns;
+    send_heartbeat(node, true, "", actions);
 }
 
 static bool active(const struct weir_node *node)
 {
     return node->state != WEIR_NODE_LEAVING && node->state != WEIR_NODE_DONE;
+}
+
+static void set_drained(struct weir_node *node, const char *detail)
+{
+    char text[512];
+    snprintf(text, sizeof text, "%s is drained: %s%s", node->config.name, node->told, detail);
+    set_outcome(node, WEIR_NODE_EXIT_DRAINED, text);
 }
 
 static void chief_lost(struct weir_node *node, struct weir_actions *actions)
@@ -147,27 +176,86 @@ static void chief_lost(struct weir_node *node, struct weir_actions *actions)
     else
         snprintf(text, sizeof text, "lost %s: %s", node->config.chief_name, node->link.error);
     set_outcome(node, 1, text);
+    if (node->drained) { /* it has done its part, and the chief that it waited for may have ended with the job */
+        char detail[300];
+        snprintf(detail, sizeof detail, "; %.290s", text);
+        set_drained(node, detail);
+    }
     stop(node, actions);
+}
+
+/* ---- a worker that is told to go */
+
+static bool names(const struct weir_view *view, const struct weir_hello *self)
+{
+    for (size_t i = 0; i < view->node_count; i++)
+        if (view->nodes[i].role == self->role && view->nodes[i].index == self->index)
+            return view->nodes[i].incarnation == self->incarnation;
+    return false;
+}
+
+/* Before the job begins, or where others have its part already, nobody misses it. */
+static void on_drain(struct weir_node *node, const struct weir_event *event, struct weir_actions *actions)
+{
+    if (node->state > WEIR_NODE_RUNNING)
+        return;
+    snprintf(node->told, sizeof node->told, "%s", event->text);
+    if (node->state == WEIR_NODE_RUNNING && node->named) {
+        move(node, WEIR_NODE_DRAINING);
+        weir_actions_tell(actions, WEIR_ACTOR_WORKER, 0, WEIR_ON_DRAIN)->text = node->told;
+        return;
+    }
+    set_drained(node, node->view ? "" : ", before the job began");
+    if (!weir_link_up(&node->link)) {
+        stop(node, actions);
+        return;
+    }
+    node->drained = true;
+    leave(node, event->now_ns, actions);
+}
+
+static void on_drained(struct weir_node *node, const struct weir_event *event, struct weir_actions *actions)
+{
+    if (node->state != WEIR_NODE_DRAINING)
+        return;
+    node->drained = true;
+    node->drained_step = event->step;
+    node->drained_round = event->round;
+    if (weir_link_up(&node->link)) /* else it is said with the first heartbeat */
+        send_heartbeat(node, false, "", actions);
+}
+
+/* ---- what the chief says */
+
+static void on_running_view(struct weir_node *node, const struct weir_event *event, struct weir_actions *actions)
+{
+    const struct weir_view *view = &event->body->view;
+    if (node->state == WEIR_NODE_FAILING || view->number <= node->view)
+        return; /* said again after a new Hello */
+    if (node->state == WEIR_NODE_WAITING)
+        move(node, WEIR_NODE_RUNNING);
+    node->view = view->number;
+    node->named = names(view, &node->config.hello);
+    if (node->state == WEIR_NODE_DRAINING && !node->named) {
+        set_drained(node, node->drained ? "; others do its part from now on" : "; others do its part already");
+        node->drained = true;
+        leave(node, event->now_ns, actions);
+        return;
+    }
+    struct weir_action *action = weir_actions_add(actions, WEIR_DO_LANES);
+    action->has_body = true;
+    action->body = *event->body;
 }
 
 static void on_view(struct weir_node *node, const struct weir_event *event, struct weir_actions *actions)
 {
     const struct weir_view *view = &event->body->view;
     if (view->state == WEIR_VIEW_RUNNING) {
-        if (node->state == WEIR_NODE_FAILING || view->number <= node->view)
-            return; /* said again after a new Hello */
-        if (node->state == WEIR_NODE_WAITING)
-            move(node, WEIR_NODE_RUNNING);
-        node->view = view->number;
-        struct weir_action *action = weir_actions_add(actions, WEIR_DO_LANES);
-        action->has_body = true;
-        action->body = *event->body;
+        on_running_view(node, event, actions);
         return;
     }
     set_outcome(node, view->state == WEIR_VIEW_FINISHED ? 0 : 1, view->reason ? view->reason : "");
-    move(node, WEIR_NODE_LEAVING);
-    node->leave_by_ns = event->now_ns + node->config.lease_ns;
-    send_heartbeat(node, true, "", actions);
+    leave(node, event->now_ns, actions);
 }
 
 static void on_message(struct weir_node *node, const struct weir_event *event, struct weir_actions *actions)
@@ -190,7 +278,9 @@ static void on_message(struct weir_node *node, const struct weir_event *event, s
             on_view(node, event, actions);
         break;
     case WEIR_REFUSED:
-        if (node->state != WEIR_NODE_FAILING) /* else it is the answer to its own reason */
+        if (node->state == WEIR_NODE_DRAINING)
+            set_drained(node, "; another process has its place");
+        else if (node->state != WEIR_NODE_FAILING) /* else it is the answer to its own reason */
             set_outcome(node, 1, event->body->refused.reason);
         stop(node, actions);
         break;
@@ -202,7 +292,8 @@ static void on_message(struct weir_node *node, const struct weir_event *event, s
 /* This node can't go on, or was told to stop: the chief ends the job for all, with the reason. */
 static void on_failed(struct weir_node *node, const struct weir_event *event, struct weir_actions *actions)
 {
-    if (!active(node) || node->state == WEIR_NODE_FAILING)
+    bool missed = node->state != WEIR_NODE_DRAINING || !node->drained; /* servers may have closed its streams */
+    if (!active(node) || node->state == WEIR_NODE_FAILING || !missed)
         return;
     char text[512];
     bool alone = node->link.greeted && !weir_link_up(&node->link); /* then the chief may be the cause of it */
@@ -289,6 +380,12 @@ void weir_node_step(struct weir_node *node, const struct weir_event *event, stru
         break;
     case WEIR_ON_TIME:
         on_time(node, event->now_ns, actions);
+        break;
+    case WEIR_ON_DRAIN:
+        on_drain(node, event, actions);
+        break;
+    case WEIR_ON_DRAINED:
+        on_drained(node, event, actions);
         break;
     case WEIR_ON_WAITING:
         assert(event->lane < WEIR_NODE_WAITS_MAX);

@@ -33,9 +33,7 @@ struct member {
     size_t index;
     uv_process_t process;
     struct pipe_reader output, errors;
-    char line[WEIR_PROCESS_LINE_BYTES]; /* of standard error: the part without newline */
-    size_t line_bytes;
-    bool cut; /* the last piece handed on was full, and its line may go on */
+    struct weir_lines lines; /* of standard error */
     struct weir_child_end *end;
     uv_timer_t again; /* it is started again when this rings */
     bool expected;    /* its end is meant */
@@ -122,20 +120,20 @@ static void kill_all(struct weir_group *group)
     signal_all(group, SIGKILL);
 }
 
-static void hand_on_line(struct member *member)
+static void hand_on_line(void *context, const char *text, size_t bytes)
 {
+    struct member *member = context;
     const struct weir_group_options *options = member->group->options;
     if (options->line)
-        options->line(options->context, member->index, member->line, member->line_bytes);
-    member->line_bytes = 0;
+        options->line(options->context, member->index, text, bytes);
 }
 
 static void close_reader(struct pipe_reader *reader)
 {
     if (!reader->open)
         return;
-    if (reader == &reader->member->errors && reader->member->line_bytes > 0)
-        hand_on_line(reader->member);
+    if (reader == &reader->member->errors)
+        weir_lines_end(&reader->member->lines);
     reader->open = false;
     reader->member->group->open_pipes--;
     uv_close((uv_handle_t *)&reader->pipe, NULL);
@@ -196,26 +194,6 @@ static void stop_loop_when_done(struct weir_group *group)
         uv_timer_start(&group->timer, on_timer, LAST_WORDS_MS, 0);
 }
 
-static void take_errors(struct member *member, const char *bytes, size_t count)
-{
-    while (count > 0) {
-        const char *newline = memchr(bytes, '\n', count);
-        size_t part = newline ? (size_t)(newline - bytes) : count;
-        size_t room = sizeof member->line - member->line_bytes;
-        bool whole = newline && part <= room;
-        if (part > room)
-            part = room;
-        memcpy(member->line + member->line_bytes, bytes, part);
-        member->line_bytes += part;
-        bool ends_a_cut_line = whole && member->cut && member->line_bytes == 0;
-        if ((whole && !ends_a_cut_line) || member->line_bytes == sizeof member->line)
-            hand_on_line(member);
-        member->cut = !whole && member->line_bytes == 0;
-        bytes += part + whole;
-        count -= part + whole;
-    }
-}
-
 static void on_buffer(uv_handle_t *handle, size_t wanted, uv_buf_t *buffer)
 {
     (void)wanted;
@@ -232,7 +210,7 @@ static void on_bytes(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
     if (count > 0 && is_output && options->output)
         options->output(options->context, member->index, buffer->base, (size_t)count);
     else if (count > 0 && !is_output)
-        take_errors(member, buffer->base, (size_t)count);
+        weir_lines_take(&member->lines, buffer->base, (size_t)count);
     if (count >= 0)
         return;
     close_reader(reader);
@@ -274,8 +252,9 @@ static void on_exit_of_child(uv_process_t *process, int64_t status, int signal)
     member->end->order = ++group->ended;
     group->alive--;
     uv_close((uv_handle_t *)process, NULL);
-    bool failed = status != 0 || signal != 0;
     bool joined = !group->options->joined || group->options->joined(group->options->context);
+    bool went = joined && child->goes_with && status == child->goes_with && signal == 0;
+    bool failed = !went && (status != 0 || signal != 0);
     char how[128];
     if (group->options->ended)
         group->options->ended(group->options->context, group, member->index, member->end);
@@ -284,6 +263,9 @@ static void on_exit_of_child(uv_process_t *process, int64_t status, int signal)
         return;
     }
     weir_child_describe(member->end, how, sizeof how);
+    member->end->went = went;
+    if (went)
+        note(group, "%s ended with %s: it is drained, and not started again", child->name, how);
     if (failed && joined && plan_restart(member, how)) {
         stop_loop_when_done(group);
         return;
@@ -390,6 +372,8 @@ static bool start_all(struct weir_group *group, struct weir_child_end *ends, str
         group->members[i].index = i;
         group->members[i].end = &ends[i];
         uv_timer_init(&group->loop, &group->members[i].again);
+        group->members[i].lines.line = hand_on_line;
+        group->members[i].lines.context = &group->members[i];
         group->members[i].again.data = &group->members[i];
     }
     group->null_input = open("/dev/null", O_RDONLY | O_CLOEXEC);

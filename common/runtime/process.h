@@ -6,6 +6,8 @@
  *   - a child fails (exit status not 0, or a signal), or the one that leads is done: the others have `grace_ms` to find
  *     that out by themselves, then they get SIGTERM, then, after `stop_ms`, SIGKILL. A child that fails before they
  * know of each other (`joined`) is missed by nobody, so the others get SIGTERM at once.
+ *   - a child ends with the exit status by which it says that it goes for good (`goes_with`), once all know of each
+ *     other: no failure, and nobody else ends.
  *   - a child that may be started again (`restarts`) fails once all know of each other: it is, after a pause that
  *     doubles each time, and nobody else ends; when it has failed once more than that, it stays away.
  *   - SIGINT or SIGTERM reaches the parent: children get SIGTERM and `stop_ms`; a second one kills at once.
@@ -22,9 +24,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-
-/* Longer lines are handed on in pieces of this many bytes, each as a line. */
-#define WEIR_PROCESS_LINE_BYTES 16384
+#include "runtime/lines.h"
 
 struct weir_child {
     const char *name;               /* "worker/0", for messages */
@@ -32,6 +32,7 @@ struct weir_child {
     const char *const *arguments;   /* argv, with argv[0], ends with NULL */
     const char *const *environment; /* NAME=VALUE or NAME (unset) on top of the parent's, ends with NULL; or NULL */
     bool leads;                     /* once it has ended, the others should, too */
+    int goes_with;                  /* an exit status, as above; 0: none */
     unsigned restarts;              /* how often it is started again when it has failed */
 };
 
@@ -42,6 +43,7 @@ struct weir_child_end {
     int pid;
     int status; /* exit status, if `signal` is 0 */
     int signal;
+    bool went;         /* for good, as it said */
     bool stopped;      /* the group had told it to stop before it ended */
     unsigned order;    /* 1 for the first that ended, 2 for the next, ... */
     unsigned restarts; /* how often it was started again; all else is of the last time */

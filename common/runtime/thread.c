@@ -61,6 +61,7 @@ static void tell(struct weir_actor *to, const struct weir_action *action)
     struct weir_event event = {
         .kind = action->tell,
         .lane = action->lane,
+        .round = action->round,
         .step = action->step,
         .body = action->has_body ? &action->body : NULL,
         .numbers = action->numbers,

@@ -16,13 +16,13 @@
 #define WEIR_WIRE_HELD(F) F(chunk), F(version)
 #define WEIR_WIRE_VIEW(F)                                                                                              \
     F(generation), F(term), F(number), F(replicas), F(lanes), F(chunk_elements), F(flat_elements), F(train_samples),   \
-        F(validation_samples)
+        F(validation_samples), F(complete_step), F(complete_round)
 #define WEIR_WIRE_VIEW_NODE(F) F(index), F(incarnation)
 #define WEIR_WIRE_VIEW_CHUNK(F) F(primary), F(lane)
 #define WEIR_WIRE_VIEW_VARIABLE(F) F(offset), F(elements)
 #define WEIR_WIRE_HEARTBEAT(F)                                                                                         \
     F(incarnation), F(step), F(leaving), F(pid), F(cpu_s), F(peak_rss_bytes), F(sent_bytes), F(received_bytes),        \
-        F(replicas_computed), F(chunks_applied), F(copied_bytes)
+        F(replicas_computed), F(chunks_applied), F(copied_bytes), F(drained), F(drained_step), F(drained_round)
 #define WEIR_WIRE_CONTRIBUTION(F) F(generation), F(step), F(chunk), F(level), F(index), F(empty)
 #define WEIR_WIRE_SEAL(F) F(generation), F(step), F(round), F(replica), F(samples), F(loss)
 #define WEIR_WIRE_FETCH(F) F(chunk), F(version), F(part)

@@ -79,6 +79,76 @@ class Workers(ClusterCase):
             self.says(cluster, "worker/2", " is back", 3)
             self.assert_undisturbed(cluster)
 
+    def assert_nothing_twice(self, cluster):
+        computed = sum(entry["replicas_computed"] for entry in cluster.summary()["roles"] if entry["role"] == "worker")
+        self.assertEqual(computed, 4 * self.undisturbed["steps"], cluster.told())
+
+    def test_a_worker_that_is_told_to_go_hands_over_first(self):
+        for number, worker in ((signal.SIGTERM, "worker/0"), (signal.SIGTERM, "worker/1"), (signal.SIGINT, "worker/2")):
+            with self.subTest(worker=worker), self.cluster() as cluster:
+                cluster.start_all()
+                self.reach_a_moment(cluster)
+                drained = cluster.processes[worker]
+                begin = time.monotonic()
+                cluster.kill(worker, number)
+                self.assertEqual(drained.wait(), 143, cluster.told())
+                self.measured(f"{worker} drained", time.monotonic() - begin)
+                self.assertIn("; others do its part from now on", drained.stderr())
+                self.says(cluster, worker, " is drained", 2)
+                codes = cluster.wait_all(2 * harness.GUARD_S)
+                self.assertEqual({name: code for name, code in codes.items() if code}, {worker: 143}, cluster.told())
+                self.assertNotIn("lost ", cluster.stderr("chief/0"))
+                for digest in ("digest", "state_digest"):
+                    self.assertEqual(cluster.summary()[digest], self.undisturbed[digest], cluster.told())
+                self.assert_nothing_twice(cluster)
+
+    def test_a_drained_worker_may_come_back(self):
+        with self.cluster() as cluster:
+            cluster.start_all()
+            self.reach_a_moment(cluster)
+            cluster.kill("worker/1", signal.SIGTERM)
+            self.assertEqual(cluster.processes["worker/1"].wait(), 143, cluster.told())
+            cluster.start("worker/1")
+            self.says(cluster, "worker/1", " is back", 3)
+            self.assert_undisturbed(cluster)
+
+    def test_drained_below_the_minimum_the_job_waits(self):
+        path = self.job({"fit.epochs": 60, "replicas": 4, "cluster.min_workers": 3})
+        with harness.Cluster(path, ps=2, workers=len(WORKERS)) as cluster:
+            cluster.start_all()
+            self.reach_a_moment(cluster)
+            for worker in ("worker/0", "worker/2"): # the second one in a job that stands still
+                cluster.kill(worker, signal.SIGTERM)
+                self.assertEqual(cluster.processes[worker].wait(), 143, cluster.told())
+            cluster.processes["chief/0"].wait_for_line("to come back (1 of at least 3 workers are there)")
+            cluster.start("worker/0")
+            cluster.start("worker/2")
+            self.assert_undisturbed(cluster)
+
+    def test_told_to_go_before_all_are_there_it_goes_at_once(self):
+        with self.cluster() as cluster:
+            for name in ("chief/0", "ps/0", "worker/1"):
+                cluster.start(name)
+            cluster.processes["chief/0"].wait_for_line("waiting for")
+            cluster.processes["worker/1"].wait_for_line("waiting for chief/0 at " + cluster.address("chief/0") +
+                                                        ": the view")
+            cluster.kill("worker/1", signal.SIGTERM)
+            self.assertEqual(cluster.processes["worker/1"].wait(), 143, cluster.told())
+            self.assertIn("before the job began", cluster.stderr("worker/1"))
+            cluster.processes["chief/0"].wait_for_line("went before the job began; another may come")
+            for name in ("ps/1", *WORKERS):
+                cluster.start(name)
+            self.assert_undisturbed(cluster)
+
+    def test_weir_run_says_that_a_worker_is_drained_and_is_done(self):
+        with harness.Run(self.path, ps=2, workers=3) as run:
+            run.process.wait_for_line("epoch 2/")
+            os.kill(run.children()["worker/2"], signal.SIGTERM)
+            run.process.wait_for_line("worker/2 ended with exit status 143: it is drained, and not started again")
+            self.assertEqual(run.process.wait(2 * harness.GUARD_S), 0, run.process.told())
+            self.assertIn(self.undisturbed["digest"], run.process.stdout())
+            self.assertNotIn("failed", run.process.stderr())
+
     def test_without_any_worker_the_job_waits_for_one(self):
         with self.cluster() as cluster:
             cluster.start_all()

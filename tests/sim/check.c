@@ -120,7 +120,8 @@ void check_covered(struct sim *sim, const struct weir_covered *covered)
 void check_silence(struct sim *sim)
 {
     enum weir_chief_state chief = weir_chief_state(sim->actors[0].core);
-    bool goes_on = sim->config.elastic && sim->processes[sim->paused].kind == WORKER && sim->said_lost[sim->paused];
+    bool goes_on = sim->config.elastic && sim->processes[sim->paused].kind == WORKER &&
+                   (sim->said_lost[sim->paused] || sim->drained[sim->paused]);
     if (sim->silence_judged && !goes_on && !sim->config.reset_per_mille && !sim->cut.came && sim->processes[0].alive &&
         chief < WEIR_CHIEF_FINISHING)
         sim_fail(sim, "%s was silent for %.1f s, and nobody minds", sim->processes[sim->paused].name,
@@ -154,8 +155,10 @@ void check_view(struct sim *sim, const struct weir_view *view)
         sim_fail(sim, "View(failed) goes out without a reason");
     if (sim->published > WEIR_VIEW_RUNNING && view->state != sim->published)
         sim_fail(sim, "after the view that the job is over another one goes out");
-    if (view->state == WEIR_VIEW_RUNNING)
+    if (view->state == WEIR_VIEW_RUNNING) {
         check_hosts(sim, view);
+        drain_view(sim, view);
+    }
     sim->published = view->state;
 }
 
@@ -179,7 +182,8 @@ void check_exit(struct sim *sim, const struct process *process)
     bool success = process->kind == CHIEF ? sim->results_written : process->told_finished;
     if (process->code == 0 && !success)
         sim_fail(sim, "%s left with exit status 0 before View(finished)", process->name);
-    if (process->code != 0 && process->told_finished)
+    drain_exit(sim, process);
+    if (process->code != 0 && process->code != WEIR_NODE_EXIT_DRAINED && process->told_finished)
         sim_fail(sim, "%s failed after View(finished): %s", process->name, process->reason);
 }
 
@@ -295,7 +299,7 @@ static bool names_the_cause(const struct sim *sim, const struct process *process
     return (sim->killed_at && names(process, sim, (uint32_t)sim->killed)) ||
            (sim->signal_came && names(process, sim, (uint32_t)sim->signalled)) ||
            (chief_was_away(sim) && says_lost(process)) || names_the_cut(sim, process) ||
-           names_the_silent(sim, process) || came_too_late(sim, process) ||
+           names_the_silent(sim, process) || came_too_late(sim, process) || drain_names_the_cause(sim, process) ||
            (sim->differs >= 0 && strstr(process->reason, "all workers must read the same data")) ||
            (sim->config.no_results && strstr(process->reason, "no space left")) ||
            (!sim->processes[0].alive && strstr(process->reason, "chief/0 could not be reached")); /* came too late */
@@ -320,7 +324,7 @@ void check_killed_is_named(struct sim *sim)
     const struct weir_chief *chief = sim->actors[0].core;
     bool training = weir_chief_state(chief) >= WEIR_CHIEF_TRAINING && weir_chief_state(chief) <= WEIR_CHIEF_FETCHING;
     if (!sim->killed_at || sim->now < sim->killed_at + 4000 * MS || !training || sim->config.pause || sim->cut.came ||
-        sim->config.reset_per_mille || sim->signal_came)
+        sim->config.reset_per_mille || sim->signal_came || sim->config.drain)
         return;
     bool worker = sim->processes[sim->killed].kind == WORKER;
     if (sim->config.elastic && (sim->now > sim->killed_at + 4400 * MS || worker || sim->processes[sim->killed].alive))
@@ -336,7 +340,7 @@ static void check_survival(struct sim *sim)
 {
     bool other_faults = (sim->silent && (sim->processes[sim->paused].kind != WORKER || !sim->silence_judged)) ||
                         sim->cut.came || sim->signal_came || sim->differs >= 0 || sim->config.no_results ||
-                        (sim->config.pause && sim->paused == 0);
+                        sim->config.drain || (sim->config.pause && sim->paused == 0);
     bool lost = (sim->killed_at && sim->processes[sim->killed].kind == WORKER) ||
                 (sim->silence_judged && sim->processes[sim->paused].kind == WORKER && !sim->killed_at);
     bool others = sim->config.workers > sim->config.min_workers || sim->config.restart || !sim->killed_at;
@@ -355,6 +359,7 @@ static void check_survival(struct sim *sim)
 void check_end(struct sim *sim)
 {
     check_survival(sim);
+    drain_end(sim);
     for (uint32_t p = 0; p < sim->process_count; p++) {
         const struct process *process = &sim->processes[p];
         if ((int32_t)p == sim->killed && !process->alive && !process->exited)

@@ -37,6 +37,7 @@ static void tell_action(struct sim *sim, uint32_t to, const struct weir_action *
     struct sim_event *event = tell(sim, to, action->tell, hop(sim));
     event->lane = action->lane;
     event->step = action->step;
+    event->round = action->round;
     snprintf(event->text, sizeof event->text, "%s", action->text);
     if (action->has_body)
         parcel_copy(&event->parcel, &action->body);
@@ -267,6 +268,7 @@ static void do_compute(struct sim *sim, uint32_t id, const struct weir_action *a
             in_vain ? ", in vain" : "");
     sim->coverage->count[COUNT_TAKEN_OVER] += action->part > 0;
     if (!in_vain) {
+        drain_computed(sim, worker, action);
         check_compute(sim, process, record->step);
         uint64_t all = reference_all(worker->weights[record->step & 1], sim->layout.chunks);
         worker->computing = true;
@@ -418,6 +420,7 @@ void interpret(struct sim *sim, uint32_t id, const struct weir_action *action)
         break;
     case WEIR_DO_SAY:
         sim_say(sim, "chief/0: %s", action->text);
+        drain_said(sim, action->text);
         for (uint32_t p = 0; p < sim->process_count; p++)
             sim->said_lost[p] |= strncmp(action->text, "lost ", 5) == 0 && strstr(action->text, sim->processes[p].name);
         break;

@@ -16,9 +16,9 @@
 /* ---- report */
 
 static const char *const actor_names[ACTOR_KINDS] = {"chief", "node", "lane", "recorder", "exchange", "worker"};
-static const char *const event_names[WEIR_ON_KINDS] = {"start",    "time",  "opened",  "closed",  "message", "sent",
-                                                       "record",   "seal",  "partial", "applied", "summed",  "ready",
-                                                       "computed", "holds", "failed",  "results", "view",    "waiting"};
+static const char *const event_names[WEIR_ON_KINDS] = {
+    "start",  "time",  "opened",   "closed", "message", "sent",    "record", "seal",    "partial", "applied",
+    "summed", "ready", "computed", "holds",  "failed",  "results", "view",   "waiting", "drain",   "drained"};
 
 static const char *const message_names[WEIR_MESSAGE_TYPES] = {
     [WEIR_HELLO] = "Hello",         [WEIR_VIEW] = "View",
@@ -46,6 +46,11 @@ static const char *const count_names[COUNTS] = {
     [COUNT_LATE_LEARNERS] = "ends of streams learned late that they broke",
     [COUNT_AFTER_BREAK] = "messages came after their stream broke",
     [COUNT_OTHER_DATA] = "jobs whose workers read different data",
+    [COUNT_DRAINS] = "workers were told to go",
+    [COUNT_DRAINED] = "workers were drained",
+    [COUNT_DRAINED_EARLY] = "workers went before all were there",
+    [COUNT_DRAINED_RETURNS] = "drained workers were started again",
+    [COUNT_DRAINED_AND_FINISHED] = "jobs finished though workers were told to go",
     [COUNT_FINISHED] = "jobs finished",
     [COUNT_EMPTY] = "contributions were empty",
     [COUNT_SKIPS] = "updates were skipped",
@@ -67,13 +72,14 @@ static const char *const count_names[COUNTS] = {
 /* What each core's header says that it is given. */
 static const uint32_t expected[ACTOR_KINDS] = {
     [ACTOR_CHIEF] = STREAMS | EVENT(WEIR_ON_RESULTS) | EVENT(WEIR_ON_FAILED),
-    [ACTOR_NODE] = STREAMS | EVENT(WEIR_ON_FAILED) | EVENT(WEIR_ON_WAITING),
+    [ACTOR_NODE] =
+        STREAMS | EVENT(WEIR_ON_FAILED) | EVENT(WEIR_ON_WAITING) | EVENT(WEIR_ON_DRAIN) | EVENT(WEIR_ON_DRAINED),
     [ACTOR_LANE] = STREAMS | EVENT(WEIR_ON_RECORD) | EVENT(WEIR_ON_PARTIAL) | EVENT(WEIR_ON_APPLIED) |
                    EVENT(WEIR_ON_SUMMED) | EVENT(WEIR_ON_VIEW),
     [ACTOR_RECORDER] = EVENT(WEIR_ON_START) | EVENT(WEIR_ON_SEAL) | EVENT(WEIR_ON_PARTIAL) | EVENT(WEIR_ON_VIEW),
     [ACTOR_EXCHANGE] = STREAMS | EVENT(WEIR_ON_READY) | EVENT(WEIR_ON_SEAL) | EVENT(WEIR_ON_VIEW),
     [ACTOR_WORKER] = EVENT(WEIR_ON_VIEW) | EVENT(WEIR_ON_START) | EVENT(WEIR_ON_HOLDS) | EVENT(WEIR_ON_RECORD) |
-                     EVENT(WEIR_ON_COMPUTED),
+                     EVENT(WEIR_ON_COMPUTED) | EVENT(WEIR_ON_DRAIN),
 };
 
 /* What each actor is sent (in a cluster without observers, all of whose nodes are let in). */

@@ -53,7 +53,12 @@ void pause_plan(struct sim *sim)
         sim->pause_ns += SILENCE_MIN;
     if (sim->paused == 0 && sim_below(sim, 2))
         plan_close_call(sim);
-    sim_schedule(sim, 100 * MS + sim_random(sim) % (700 * MS), PAUSE);
+    uint64_t at = 100 * MS + sim_random(sim) % (700 * MS);
+    if (sim->config.elastic && sim->pause_ns >= SILENCE_MIN && sim_below(sim, 2)) { /* a worker, while it trains */
+        sim->paused = (int32_t)worker_process(sim, sim_below(sim, sim->config.workers));
+        at = 300 * MS + at / 8;
+    }
+    sim_schedule(sim, at, PAUSE);
 }
 
 void pause_begin(struct sim *sim)
@@ -83,6 +88,7 @@ static int32_t process_of(const struct sim *sim, const struct sim_event *event)
     case LOCAL:
     case TIMER:
     case LOOK:
+    case DRAIN:
         return (int32_t)sim->actors[event->actor].process;
     case SIGNAL:
         return sim->signalled;

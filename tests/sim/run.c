@@ -34,12 +34,22 @@ static void draw_config(struct sim *sim)
     config->signal = sim_below(sim, 6) == 0;
     config->no_results = sim_below(sim, 20) == 0;
     config->pause = sim_below(sim, 5) == 0;
+    if (config->pause && sim_below(sim, 2)) /* the job waits for who stands still */
+        config->min_workers = config->workers;
     config->cut = sim_below(sim, 6) == 0;
     config->differs = config->workers > 1 && sim_below(sim, 25) == 0;
     config->slots = sim_below(sim, MAX_SLOTS + 1);
     config->generation = sim_below(sim, 3);
     config->repeats = sim_below(sim, 2);
     config->observed = sim_below(sim, 4) == 0;
+    config->drain = config->elastic && sim_below(sim, 3) == 0;
+    config->drained_return = sim_below(sim, 3) == 0;
+    if (config->drain && sim_below(sim, 2)) { /* and nothing else happens: see drain.c */
+        config->kill = config->kill_late = config->signal = config->no_results = config->pause = config->cut = false;
+        config->differs = config->drained_return = false;
+        config->reset_per_mille = 0;
+        config->drain_only = true;
+    }
 }
 
 static void golden_config(struct sim_config *config)
@@ -131,6 +141,15 @@ static void happen(struct sim *sim, struct sim_event *event)
         break;
     case PAUSE:
         pause_begin(sim);
+        break;
+    case DRAIN:
+        drain_begin(sim, event);
+        break;
+    case BREAK:
+        drain_break(sim, event);
+        break;
+    case RETURN:
+        drain_return(sim, event);
         break;
     case VISIT:
         observer_visit(sim);
@@ -229,6 +248,8 @@ bool run_seed(uint64_t seed, bool golden, FILE *trace, struct coverage *coverage
         cut_plan(sim);
     if (sim->config.observed)
         observer_plan(sim);
+    if (sim->config.drain)
+        drain_plan(sim);
     run(sim);
     if (!sim->failed)
         check_end(sim);

@@ -49,17 +49,20 @@ struct sim_config {
     bool observed;            /* observers come and go */
     bool repeats;             /* what was sent is sometimes sent again, unasked */
     uint32_t min_workers;
-    bool elastic;    /* a lost worker does not end the job */
-    bool kill;       /* one process is killed at some moment */
-    bool kill_late;  /* when training is over */
-    bool restart;    /* and, if it is a worker, started again some time later */
-    bool signal;     /* one process is told to stop at some moment */
-    bool pause;      /* one process stands still for a while, as under SIGSTOP */
-    bool differs;    /* one worker reads other data */
-    bool cut;        /* a link is cut */
-    bool no_results; /* the chief can't write its results */
-    bool nonfinite;  /* gated: some steps' gradients are not finite */
-    bool fixed;      /* golden traces: every delay is 1 ms, no faults */
+    bool elastic;   /* a lost worker does not end the job */
+    bool kill;      /* one process is killed at some moment */
+    bool kill_late; /* when training is over */
+    bool restart;   /* and, if it is a worker, started again some time later */
+    bool signal;    /* one process is told to stop at some moment */
+    bool pause;     /* one process stands still for a while, as under SIGSTOP */
+    bool drain_only;
+    bool drain;          /* workers are told to go at some moments */
+    bool drained_return; /* and are started again */
+    bool differs;        /* one worker reads other data */
+    bool cut;            /* a link is cut */
+    bool no_results;     /* the chief can't write its results */
+    bool nonfinite;      /* gated: some steps' gradients are not finite */
+    bool fixed;          /* golden traces: every delay is 1 ms, no faults */
 };
 
 enum process_kind { CHIEF, SERVER, WORKER };
@@ -69,6 +72,7 @@ struct process {
     enum process_kind kind;
     uint32_t index; /* among its kind */
     bool alive, exited, lanes_up;
+    bool told_to_go;    /* a worker: to drain */
     bool told_finished; /* View(finished) came */
     int code;
     char reason[640];
@@ -150,6 +154,9 @@ enum sim_event_kind {
     CUT,
     HEAL,
     VISIT,
+    DRAIN,
+    RETURN,
+    BREAK,
 };
 
 /* A copied message or local event, with what its pointers point at. */
@@ -216,6 +223,11 @@ enum sim_count {
     COUNT_LATE_LEARNERS,
     COUNT_AFTER_BREAK,
     COUNT_OTHER_DATA,
+    COUNT_DRAINS,
+    COUNT_DRAINED,
+    COUNT_DRAINED_EARLY,
+    COUNT_DRAINED_RETURNS,
+    COUNT_DRAINED_AND_FINISHED,
     COUNT_FINISHED,
     COUNT_EMPTY,
     COUNT_SKIPS,
@@ -281,7 +293,11 @@ struct sim {
     bool killed_before_view; /* before there was a job to go on with */
     int32_t signalled;       /* process, or -1 */
     bool signal_came;
-    int32_t paused; /* process, or -1 */
+    /* drain.c: incarnations that the newest view names, that were told to go, that the chief said to be drained */
+    uint64_t named[MAX_PROCESSES], told_to_go[MAX_PROCESSES], drained[MAX_PROCESSES];
+    bool returned, went_before, went_unheard;     /* before: while others were still missing */
+    uint64_t computed[MAX_STEPS + 2][MAX_ROUNDS]; /* replicas, a bit each */
+    int32_t paused;                               /* process, or -1 */
     uint64_t pause_ns;
     bool close_call, stream_broken;
     bool in_pause, silent, silence_judged; /* silent: for longer than the lease; judged: it has to end the job */
@@ -334,6 +350,18 @@ bool pause_holds(struct sim *sim, struct sim_event *event); /* true: it was put 
 void pause_begin(struct sim *sim);
 struct sim_event *pause_next(struct sim *sim); /* what was put aside, oldest first; NULL: that was all */
 void pause_free(struct sim *sim);
+
+/* ---- drain.c: workers that are told to go */
+void drain_plan(struct sim *sim);
+void drain_begin(struct sim *sim, const struct sim_event *event);
+void drain_break(struct sim *sim, const struct sim_event *event);
+void drain_return(struct sim *sim, const struct sim_event *event);
+void drain_computed(struct sim *sim, const struct process *worker, const struct weir_action *compute);
+void drain_said(struct sim *sim, const char *text);
+void drain_view(struct sim *sim, const struct weir_view *view);
+void drain_exit(struct sim *sim, const struct process *process);
+bool drain_names_the_cause(const struct sim *sim, const struct process *process);
+void drain_end(struct sim *sim);
 
 /* ---- observer.c: who looks on */
 void observer_plan(struct sim *sim);

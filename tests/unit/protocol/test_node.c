@@ -317,6 +317,114 @@ static void who_fails_and_gets_no_answer_ends_after_one_lease(void **state)
     ends(world, 1, "worker/1 at here: told to stop");
 }
 
+/* ---- told to go */
+
+/* The view names this worker, or another process in its place. */
+static void say_named(struct hostile *world, uint64_t number, uint64_t incarnation)
+{
+    const struct weir_view_node nodes[] = {{WEIR_NODE_CHIEF, 0, 1, ""}, {WEIR_NODE_WORKER, 1, incarnation, ""}};
+    struct weir_message_body body = {.type = WEIR_VIEW};
+    body.view = (struct weir_view){.number = number, .state = WEIR_VIEW_RUNNING, .nodes = nodes, .node_count = 2};
+    say(world, &body);
+}
+
+static struct hostile *new_named(struct end *end)
+{
+    struct hostile *world = new_node(1, end);
+    hostile_answer(world, 0, WEIR_NODE_CHIEF);
+    say_named(world, 1, 7);
+    return world;
+}
+
+static void told_to_go(struct hostile *world)
+{
+    struct weir_event event = {.kind = WEIR_ON_DRAIN, .text = "SIGTERM"};
+    hostile_give(world, &event);
+}
+
+static void has_drained(struct hostile *world)
+{
+    struct weir_event event = {.kind = WEIR_ON_DRAINED, .step = 8, .round = 3};
+    hostile_give(world, &event);
+}
+
+static const struct weir_heartbeat *last_heartbeat(const struct hostile *world)
+{
+    const struct weir_action *last = &world->actions.list[world->actions.count - 1];
+    assert_int_equal(last->kind, WEIR_DO_SEND);
+    assert_int_equal(last->body.type, WEIR_HEARTBEAT);
+    return &last->body.heartbeat;
+}
+
+static void who_is_told_to_go_waits_until_no_view_counts_on_it(void **state)
+{
+    (void)state;
+    struct end end;
+    struct hostile *world = new_named(&end);
+    told_to_go(world);
+    assert_int_equal(world->actions.list[0].kind, WEIR_DO_TELL);
+    assert_int_equal(world->actions.list[0].tell, WEIR_ON_DRAIN);
+    told_to_go(world); /* it knows */
+    assert_int_equal(world->actions.count, 0);
+    say_named(world, 2, 7); /* it may have to do more for this step */
+    assert_int_equal(end.lanes, 2);
+    has_drained(world);
+    assert_true(last_heartbeat(world)->drained && !last_heartbeat(world)->leaving);
+    assert_int_equal(last_heartbeat(world)->drained_step, 8);
+    assert_int_equal(last_heartbeat(world)->drained_round, 3);
+    say_named(world, 3, 7);         /* made before the chief knew */
+    goes_wrong(world, "lost ps/0"); /* whose view is newer */
+    assert_int_equal(weir_node_state(world->core), WEIR_NODE_DRAINING);
+    world->now += 100 * MS;
+    hostile_happens(world, WEIR_ON_TIME);
+    assert_true(last_heartbeat(world)->drained); /* until it is heard */
+    say_named(world, 4, 0);
+    assert_true(last_heartbeat(world)->drained && last_heartbeat(world)->leaving);
+    all_sent(world);
+    ends(world, WEIR_NODE_EXIT_DRAINED, "worker/1 at here is drained: SIGTERM; others do its part from now on");
+}
+
+static void whom_nobody_counts_on_goes_at_once(void **state)
+{
+    (void)state;
+    struct end end;
+    struct hostile *world = new_node(1, &end);
+    told_to_go(world);
+    ends(world, WEIR_NODE_EXIT_DRAINED, "worker/1 at here is drained: SIGTERM, before the job began");
+    world = new_node(1, &end);
+    hostile_answer(world, 0, WEIR_NODE_CHIEF);
+    told_to_go(world);
+    assert_true(last_heartbeat(world)->drained && last_heartbeat(world)->leaving);
+    all_sent(world);
+    ends(world, WEIR_NODE_EXIT_DRAINED, "worker/1 at here is drained: SIGTERM, before the job began");
+    world = new_named(&end);
+    say_named(world, 2, 0); /* it counts as lost */
+    told_to_go(world);
+    all_sent(world);
+    ends(world, WEIR_NODE_EXIT_DRAINED, "worker/1 at here is drained: SIGTERM");
+    world = new_named(&end);
+    told_to_go(world);
+    struct weir_message_body body = {.type = WEIR_REFUSED, .refused = {.reason = "another process"}};
+    say(world, &body);
+    ends(world, WEIR_NODE_EXIT_DRAINED, "worker/1 at here is drained: SIGTERM; another process has its place");
+}
+
+static void while_it_drains_what_ends_the_job_ends_it(void **state)
+{
+    (void)state;
+    struct end end;
+    struct hostile *world = new_named(&end);
+    told_to_go(world);
+    goes_wrong(world, "no memory");
+    assert_string_equal(last_heartbeat(world)->error, "worker/1 at here: no memory");
+    hostile_free(world);
+    world = new_named(&end);
+    told_to_go(world);
+    say_view(world, WEIR_VIEW_FINISHED, "");
+    all_sent(world);
+    ends(world, 0, "");
+}
+
 static void no_chief_makes_it_crash_or_speak_after_its_end(void **state)
 {
     (void)state;
@@ -327,6 +435,10 @@ static void no_chief_makes_it_crash_or_speak_after_its_end(void **state)
         for (int i = 0; i < 100 && !end.stopped; i++) {
             if (hostile_below(world, 300) == 0)
                 goes_wrong(world, "told to stop");
+            else if (hostile_below(world, 300) == 0)
+                told_to_go(world);
+            else if (hostile_below(world, 100) == 0)
+                has_drained(world);
             else
                 hostile_event(world);
         }
@@ -365,6 +477,9 @@ int main(void)
         cmocka_unit_test(the_chief_is_named_when_it_is_waited_for),
         cmocka_unit_test(a_refusal_ends_with_its_reason),
         cmocka_unit_test(who_fails_alone_ends_at_once),
+        cmocka_unit_test(who_is_told_to_go_waits_until_no_view_counts_on_it),
+        cmocka_unit_test(whom_nobody_counts_on_goes_at_once),
+        cmocka_unit_test(while_it_drains_what_ends_the_job_ends_it),
         cmocka_unit_test(who_fails_in_the_job_tells_the_chief_and_waits_for_its_word),
         cmocka_unit_test(who_fails_and_gets_no_answer_ends_after_one_lease),
         cmocka_unit_test(no_chief_makes_it_crash_or_speak_after_its_end),

@@ -165,8 +165,8 @@ static void a_line_without_end_comes_in_bounded_pieces(void **state)
     struct scene *scene = new_scene();
     add(scene, "head -c 100000 /dev/zero | tr '\\0' x >&2");
     assert_true(play(scene));
-    assert_int_equal(scene->capture.longest, WEIR_PROCESS_LINE_BYTES);
-    assert_int_equal(scene->capture.line_count, 100000 / WEIR_PROCESS_LINE_BYTES + 1);
+    assert_int_equal(scene->capture.longest, WEIR_LINE_BYTES_MAX);
+    assert_int_equal(scene->capture.line_count, 100000 / WEIR_LINE_BYTES_MAX + 1);
     assert_int_equal(strlen(scene->capture.lines), 100000 + 3 * scene->capture.line_count);
     free(scene);
 }
@@ -177,8 +177,8 @@ static void a_line_of_exactly_the_limit_is_one_line(void **state)
     struct scene *scene = new_scene();
     add(scene, "{ head -c 16384 /dev/zero | tr '\\0' x; sleep 0.1; echo; echo; echo after; } >&2");
     assert_true(play(scene));
-    assert_int_equal(scene->capture.longest, WEIR_PROCESS_LINE_BYTES);
-    assert_string_equal(scene->capture.lines + 2 + WEIR_PROCESS_LINE_BYTES, "|0:|0:after|");
+    assert_int_equal(scene->capture.longest, WEIR_LINE_BYTES_MAX);
+    assert_string_equal(scene->capture.lines + 2 + WEIR_LINE_BYTES_MAX, "|0:|0:after|");
     free(scene);
 }
 

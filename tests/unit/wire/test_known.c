@@ -68,9 +68,9 @@ static void view(void **state)
     const struct weir_view_variable variables[1] = {{"dense/kernel", 10, 11, shape, 3}};
     const char *const slots[2] = {"m", "v"};
     EXPECT(WEIR_VIEW, view,
-           "127308141015181620032a03776879300338184019481a520b08021001180222036e3a3352060803100418055a0c08061007"
+           "127908141015181620032a03776879300338184019481a520b08021001180222036e3a3352060803100418055a0c08061007"
            "1a0408081009200b6204ac0200026a1b0a0c64656e73652f6b65726e656c100a180b22070280808080040372016d72017678"
-           "1b80011c8a010a08011a04080310042803",
+           "1b80011c8a010a08011a0408031004280390011d98011e",
            {.generation = 20,
             .term = 21,
             .number = 22,
@@ -91,15 +91,18 @@ static void view(void **state)
             .slots = slots,
             .slot_count = 2,
             .train_samples = 27,
-            .validation_samples = 28});
+            .validation_samples = 28,
+            .complete_step = 29,
+            .complete_round = 30});
 }
 
 static void heartbeat_and_refused(void **state)
 {
     (void)state;
     EXPECT(WEIR_HEARTBEAT, heartbeat,
-           "1a2d08011002180122036572722a04776169743003390000000000001240400548065007580860096a036e756d700a",
-           {1, 2, true, "err", "wait", 3, 4.5, 5, 6, 7, 8, 9, 10, "num"});
+           "1a3508011002180122036572722a04776169743003390000000000001240400548065007580860096a036e756d700a780180010b880"
+           "10c",
+           {1, 2, true, "err", "wait", 3, 4.5, 5, 6, 7, 8, 9, 10, "num", true, 11, 12});
     EXPECT(WEIR_REFUSED, refused, "22040a026e6f", {"no", false});
     EXPECT(WEIR_REFUSED, refused, "22060a026e6f1001", {"no", true});
 }

@@ -142,6 +142,110 @@ static void without_replicas_it_stands_by(void **state)
     weir_arena_free(&rig.arena);
 }
 
+static void hosts_complete(struct rig *rig, const uint32_t hosts[REPLICAS], uint64_t step, uint32_t round)
+{
+    struct weir_message_body body = {.type = WEIR_VIEW, .view = {.replicas = REPLICAS, .hosts = hosts}};
+    body.view.complete_step = step;
+    body.view.complete_round = round;
+    rig_give(rig, (struct weir_event){.kind = WEIR_ON_VIEW, .body = &body});
+}
+
+static void told_to_go(struct rig *rig)
+{
+    rig_give(rig, (struct weir_event){.kind = WEIR_ON_DRAIN});
+}
+
+/* The newest event made it say that all before that (step, round) is complete; and nothing else. */
+static void drained(const struct rig *rig, uint64_t at, uint32_t round)
+{
+    assert_int_equal(rig->actions.count, 1);
+    const struct weir_action *action = &rig->actions.list[0];
+    assert_int_equal(action->kind, WEIR_DO_TELL);
+    assert_int_equal(action->actor, WEIR_ACTOR_NODE);
+    assert_int_equal(action->tell, WEIR_ON_DRAINED);
+    assert_int_equal(action->step, at);
+    assert_int_equal(action->round, round);
+}
+
+static void who_is_told_to_go_finishes_the_step_and_begins_no_other(void **state)
+{
+    (void)state;
+    struct rig rig = new_worker(some);
+    holds(&rig, 0, 0);
+    holds(&rig, 1, 0);
+    record(&rig, 0, WEIR_ORDER_TRAIN);
+    computes(&rig, 0, 0, 2, 2);
+    told_to_go(&rig);
+    computes(&rig, 0, 0, 0, 0);
+    computed(&rig, 0);
+    computes(&rig, 0, 0, 0, 0); /* its contributions may not be there yet */
+    hosts_now(&rig, all);       /* another worker was lost meanwhile */
+    computes(&rig, 0, 1, 2, 0);
+    computed(&rig, 0);
+    record(&rig, 1, WEIR_ORDER_TRAIN);
+    holds(&rig, 0, 1);
+    computes(&rig, 0, 0, 0, 0);
+    holds(&rig, 1, 1); /* now step 0 is complete */
+    drained(&rig, 1, 0);
+    hosts_now(&rig, some); /* not the view that it waits for */
+    computes(&rig, 0, 0, 0, 0);
+    weir_arena_free(&rig.arena);
+}
+
+static void who_waits_between_two_steps_or_for_the_end_goes_at_once(void **state)
+{
+    (void)state;
+    for (int stops = 0; stops < 2; stops++) {
+        struct rig rig = new_worker(stops ? some : none);
+        holds(&rig, 0, 0);
+        holds(&rig, 1, 0);
+        record(&rig, 0, stops ? WEIR_ORDER_STOP : WEIR_ORDER_TRAIN);
+        told_to_go(&rig);
+        drained(&rig, 0, 0);
+        weir_arena_free(&rig.arena);
+    }
+}
+
+/* Below cluster.min_workers the step does not go on. */
+static void who_has_no_part_any_more_goes_in_mid_step(void **state)
+{
+    (void)state;
+    const uint32_t nobody[REPLICAS] = {WEIR_NO_HOST, WEIR_NO_HOST, WEIR_NO_HOST, WEIR_NO_HOST};
+    struct rig rig = new_worker(some);
+    holds(&rig, 0, 0);
+    holds(&rig, 1, 0);
+    record(&rig, 0, WEIR_ORDER_TRAIN);
+    told_to_go(&rig);
+    hosts_now(&rig, nobody);
+    computes(&rig, 0, 0, 0, 0); /* what it computes it brings to its end */
+    computed(&rig, 0);
+    drained(&rig, 0, 0);
+    weir_arena_free(&rig.arena);
+}
+
+static void what_is_complete_is_not_computed_again(void **state)
+{
+    (void)state;
+    struct rig rig = new_worker(some);
+    holds(&rig, 0, 0);
+    holds(&rig, 1, 0);
+    record(&rig, 0, WEIR_ORDER_TRAIN);
+    computed(&rig, 0);
+    hosts_complete(&rig, all, 1, 0); /* who hosted 0 and 1 has brought them, and was drained */
+    computes(&rig, 0, 0, 0, 0);
+    record(&rig, 1, WEIR_ORDER_EVALUATE);
+    holds(&rig, 0, 1);
+    holds(&rig, 1, 1);
+    computes(&rig, 1, 0, 4, 0);
+    computed(&rig, 1);
+    hosts_complete(&rig, all, 1, 1);
+    struct weir_message_body body = {.type = WEIR_RECORD, .record = {.step = 1, .round = 1}};
+    body.record.order = WEIR_ORDER_TRAIN;
+    rig_give(&rig, (struct weir_event){.kind = WEIR_ON_RECORD, .body = &body});
+    computes(&rig, 1, 0, 4, 0);
+    weir_arena_free(&rig.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +254,10 @@ int main(void)
         cmocka_unit_test(the_step_before_the_newest_record_is_taken_over_too),
         cmocka_unit_test(a_record_may_come_while_it_computes_the_one_before),
         cmocka_unit_test(without_replicas_it_stands_by),
+        cmocka_unit_test(who_is_told_to_go_finishes_the_step_and_begins_no_other),
+        cmocka_unit_test(who_waits_between_two_steps_or_for_the_end_goes_at_once),
+        cmocka_unit_test(who_has_no_part_any_more_goes_in_mid_step),
+        cmocka_unit_test(what_is_complete_is_not_computed_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
