@@ -37,14 +37,6 @@ static void build_view(struct weir_chief *chief, struct weir_arena *arena)
     chief->nodes = weir_arena_take(arena, chief->member_count + 1, sizeof(struct weir_view_node));
     chief->chunks = weir_arena_take(arena, config->layout.chunks, sizeof(struct weir_view_chunk));
     chief->hosts = weir_arena_take(arena, config->replicas, sizeof(uint32_t));
-    for (uint32_t c = 0; c < config->layout.chunks; c++)
-        chief->chunks[c] = (struct weir_view_chunk){
-            .primary = weir_layout_server(&config->layout, c),
-            .standby = WEIR_NO_SERVER,
-            .filling = WEIR_NO_SERVER,
-            .lane = weir_layout_lane(&config->layout, c),
-            .chain = {.term = 1, .count = 1},
-        };
     chief->present = weir_arena_take(arena, config->workers, sizeof(bool));
     chief->loads = weir_arena_take(arena, config->workers, sizeof(uint32_t));
     chief->view = (struct weir_view){
@@ -60,13 +52,13 @@ static void build_view(struct weir_chief *chief, struct weir_arena *arena)
         .node_count = chief->member_count + 1,
         .chunks = chief->chunks,
         .chunk_count = config->layout.chunks,
-        .record = {.standby = WEIR_NO_SERVER, .filling = WEIR_NO_SERVER, .chain = {.term = 1, .count = 1}},
         .hosts = chief->hosts,
         .variables = config->variables,
         .variable_count = config->variable_count,
         .slots = config->slots,
         .slot_count = config->slot_count,
     };
+    weir_layout_hold(&config->layout, config->copies, chief->chunks, &chief->view.record);
 }
 
 struct weir_chief *weir_chief_init(struct weir_arena *arena, const struct weir_chief_config *config)
@@ -75,9 +67,8 @@ struct weir_chief *weir_chief_init(struct weir_arena *arena, const struct weir_c
     chief->config = *config;
     chief->state = WEIR_CHIEF_GATHERING;
     chief->member_count = config->servers + config->workers;
-    chief->stream_count = config->layout.servers * config->layout.lanes;
     chief->members = weir_arena_take(arena, chief->member_count, sizeof(struct member));
-    chief->streams = weir_arena_take(arena, chief->stream_count, sizeof(struct fetch_stream));
+    weir_chief_fetch_init(chief, arena);
     chief->observers = weir_arena_take(arena, config->observers, sizeof(bool));
     build_view(chief, arena);
     return chief;

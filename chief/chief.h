@@ -42,6 +42,7 @@ struct weir_chief_config {
     uint32_t servers, workers;
     uint32_t replicas;
     uint32_t min_workers; /* while fewer are there, nobody computes */
+    uint32_t copies;      /* servers that hold each chunk: 1 or 2 */
     struct weir_layout layout;
     const struct weir_view_variable *variables;
     size_t variable_count;

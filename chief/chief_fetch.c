@@ -4,23 +4,79 @@
 
 #include "chief/chief_state.h"
 
-/* Fetches on their way at one time, per stream: enough to keep it busy, few enough to bound memory. */
-#define FETCH_WINDOW 4
-
 static struct fetch_stream *stream_of(struct weir_chief *chief, uint32_t peer)
 {
     assert(peer >= chief->member_count && peer < chief->member_count + chief->stream_count);
     return &chief->streams[peer - chief->member_count];
 }
 
-void weir_chief_fetch_start(struct weir_chief *chief, uint64_t now_ns, struct weir_actions *actions)
+static uint32_t server_of(const struct weir_chief *chief, const struct fetch_stream *stream)
+{
+    return (uint32_t)(stream - chief->streams) / chief->config.layout.lanes;
+}
+
+static uint32_t lane_of(const struct weir_chief *chief, const struct fetch_stream *stream)
+{
+    return (uint32_t)(stream - chief->streams) % chief->config.layout.lanes;
+}
+
+/* All pieces of a stream's lane, over all servers: all chunks' weights, then all chunks' first slots, ... */
+static uint32_t piece_count(const struct weir_chief *chief, const struct fetch_stream *stream)
+{
+    return weir_layout_count(&chief->config.layout, lane_of(chief, stream)) * (1 + (uint32_t)chief->config.slot_count);
+}
+
+static struct weir_fetch piece(const struct weir_chief *chief, const struct fetch_stream *stream, uint32_t n)
 {
     const struct weir_layout *layout = &chief->config.layout;
+    uint32_t lane = lane_of(chief, stream), chunks = weir_layout_count(layout, lane);
+    return (struct weir_fetch){
+        .chunk = weir_layout_chunk(layout, lane, n % chunks),
+        .part = n / chunks,
+        .version = chief->last_version,
+    };
+}
+
+static bool *got(const struct weir_chief *chief, const struct weir_fetch *piece)
+{
+    return &chief->got[(size_t)piece->part * chief->config.layout.chunks + piece->chunk];
+}
+
+/* Whether the piece comes on this stream: from the chunk's primary. */
+static bool is_from(const struct weir_chief *chief, const struct fetch_stream *stream, const struct weir_fetch *piece)
+{
+    return chief->chunks[piece->chunk].primary == server_of(chief, stream);
+}
+
+/* Pieces that come on a stream, and how many of them have come. */
+static uint32_t count_pieces(const struct weir_chief *chief, const struct fetch_stream *stream, uint32_t *have)
+{
+    uint32_t count = 0;
+    *have = 0;
+    for (uint32_t n = 0; n < piece_count(chief, stream); n++) {
+        struct weir_fetch want = piece(chief, stream, n);
+        if (!is_from(chief, stream, &want))
+            continue;
+        count++;
+        *have += *got(chief, &want);
+    }
+    return count;
+}
+
+void weir_chief_fetch_init(struct weir_chief *chief, struct weir_arena *arena)
+{
+    chief->missing = chief->config.layout.chunks * (1 + (uint32_t)chief->config.slot_count);
+    chief->got = weir_arena_take(arena, chief->missing, sizeof(bool));
+    chief->stream_count = chief->config.layout.servers * chief->config.layout.lanes;
+    chief->streams = weir_arena_take(arena, chief->stream_count, sizeof(struct fetch_stream));
+}
+
+void weir_chief_fetch_start(struct weir_chief *chief, uint64_t now_ns, struct weir_actions *actions)
+{
     for (uint32_t s = 0; s < chief->stream_count; s++) {
         struct fetch_stream *stream = &chief->streams[s];
-        uint32_t server = s / layout->lanes, lane = s % layout->lanes;
-        stream->chunks = weir_layout_count(layout, server, lane);
-        if (stream->chunks == 0 && s != 0)
+        uint32_t server = server_of(chief, stream), have;
+        if (count_pieces(chief, stream, &have) == 0 && s != 0)
             continue;
         const struct weir_link_target target = {
             .peer = chief->member_count + s,
@@ -51,26 +107,8 @@ void weir_chief_fetch_opened(struct weir_chief *chief, uint32_t peer, struct wei
 void weir_chief_fetch_closed(struct weir_chief *chief, const struct weir_event *event)
 {
     struct fetch_stream *stream = stream_of(chief, event->peer);
-    stream->asked = stream->got; /* what was on its way is lost */
+    stream->next = stream->asked_count = 0; /* what was on its way is lost */
     weir_link_closed(&stream->link, event->now_ns, event->text);
-}
-
-/* The n-th piece of a stream: all chunks' weights, then all chunks' first slots, ... */
-static struct weir_fetch piece(const struct weir_chief *chief, uint32_t peer, uint32_t n)
-{
-    const struct weir_layout *layout = &chief->config.layout;
-    uint32_t s = peer - chief->member_count;
-    uint32_t chunks = chief->streams[s].chunks;
-    return (struct weir_fetch){
-        .chunk = weir_layout_chunk(layout, s / layout->lanes, s % layout->lanes, n % chunks),
-        .part = n / chunks,
-        .version = chief->last_version,
-    };
-}
-
-static uint32_t piece_count(const struct weir_chief *chief, const struct fetch_stream *stream)
-{
-    return stream->chunks * (1 + (uint32_t)chief->config.slot_count);
 }
 
 static void ask(struct weir_chief *chief, uint32_t peer, struct weir_actions *actions)
@@ -78,16 +116,13 @@ static void ask(struct weir_chief *chief, uint32_t peer, struct weir_actions *ac
     struct fetch_stream *stream = stream_of(chief, peer);
     if (chief->state != WEIR_CHIEF_FETCHING || !weir_link_up(&stream->link))
         return;
-    while (stream->asked < piece_count(chief, stream) && stream->asked < stream->got + FETCH_WINDOW)
-        weir_actions_send(actions, peer, WEIR_FETCH)->fetch = piece(chief, peer, stream->asked++);
-}
-
-static bool all_fetched(const struct weir_chief *chief)
-{
-    for (uint32_t s = 0; s < chief->stream_count; s++)
-        if (chief->streams[s].got < piece_count(chief, &chief->streams[s]))
-            return false;
-    return true;
+    while (stream->next < piece_count(chief, stream) && stream->asked_count < FETCH_WINDOW) {
+        struct weir_fetch want = piece(chief, stream, stream->next++);
+        if (!is_from(chief, stream, &want) || *got(chief, &want))
+            continue;
+        stream->asked[(stream->asked_head + stream->asked_count++) % FETCH_WINDOW] = want;
+        weir_actions_send(actions, peer, WEIR_FETCH)->fetch = want;
+    }
 }
 
 static void on_record(struct weir_chief *chief, const struct weir_event *event, struct weir_actions *actions)
@@ -116,8 +151,8 @@ static void on_weights(struct weir_chief *chief, const struct weir_event *event,
 {
     struct fetch_stream *stream = stream_of(chief, event->peer);
     const struct weir_weights *weights = &event->body->weights;
-    bool asked = stream->got < stream->asked;
-    struct weir_fetch want = asked ? piece(chief, event->peer, stream->got) : (struct weir_fetch){0};
+    bool asked = stream->asked_count > 0;
+    struct weir_fetch want = asked ? stream->asked[stream->asked_head] : (struct weir_fetch){0};
     if (!asked || weights->chunk != want.chunk || weights->part != want.part || weights->version != want.version ||
         event->payload_bytes != 4 * (uint64_t)weir_layout_elements(&chief->config.layout, want.chunk)) {
         weir_actions_release(actions, event->payload);
@@ -125,13 +160,16 @@ static void on_weights(struct weir_chief *chief, const struct weir_event *event,
                         actions);
         return;
     }
-    stream->got++;
+    stream->asked_head = (stream->asked_head + 1) % FETCH_WINDOW;
+    stream->asked_count--;
+    *got(chief, &want) = true;
+    chief->missing--;
     struct weir_action *store = weir_actions_add(actions, WEIR_DO_STORE);
     store->chunk = weights->chunk;
     store->part = weights->part;
     store->step = weights->version;
     store->payload = event->payload;
-    if (!all_fetched(chief)) {
+    if (chief->missing) {
         ask(chief, event->peer, actions);
         return;
     }
@@ -180,7 +218,7 @@ void weir_chief_fetch_waiting(const struct weir_chief *chief, char *text, size_t
     for (uint32_t s = 0; s < chief->stream_count; s++) {
         const struct fetch_stream *stream = &chief->streams[s];
         const struct weir_link *link = &stream->link;
-        uint32_t lane = s % chief->config.layout.lanes;
+        uint32_t lane = lane_of(chief, stream), have, count;
         if (!link->used)
             continue;
         if (!weir_link_up(link)) {
@@ -188,9 +226,10 @@ void weir_chief_fetch_waiting(const struct weir_chief *chief, char *text, size_t
                      link->error[0] ? link->error : "no answer");
             return;
         }
-        if (chief->state == WEIR_CHIEF_FETCHING && stream->got < piece_count(chief, stream)) {
-            snprintf(text, bytes, "%s: piece %u of %u of the result (lane %u)", link->target.name, stream->got + 1,
-                     piece_count(chief, stream), lane);
+        count = count_pieces(chief, stream, &have);
+        if (chief->state == WEIR_CHIEF_FETCHING && have < count) {
+            snprintf(text, bytes, "%s: piece %u of %u of the result (lane %u)", link->target.name, have + 1, count,
+                     lane);
             return;
         }
     }

@@ -23,12 +23,16 @@ struct member {
     char lost[420], back[420]; /* what was said of it last: why it was lost, that it is back */
 };
 
+/* Fetches on their way at one time, per stream: enough to keep it busy, few enough to bound memory. */
+#define FETCH_WINDOW 4
+
 /* The chief's stream to one lane of one server: records (the first lane of the first server), and at the end every
- * chunk of that lane, part by part. */
+ * chunk of that lane whose primary it is, part by part. */
 struct fetch_stream {
     struct weir_link link;
-    uint32_t chunks;     /* of that lane */
-    uint32_t asked, got; /* of chunks * (1 + slots) pieces, in order */
+    uint32_t next; /* piece of that lane that is looked at next */
+    struct weir_fetch asked[FETCH_WINDOW];
+    uint32_t asked_head, asked_count;
 };
 
 struct weir_chief {
@@ -52,6 +56,8 @@ struct weir_chief {
     uint64_t record_step;
     uint32_t record_round;
     uint64_t last_version; /* at the stop record */
+    bool *got;             /* pieces of the result: by part, by chunk */
+    uint32_t missing;      /* how many are not here */
     uint64_t started_ns, look_at_ns, last_ns, leave_by_ns;
     char reason[900], waiting[1024];
     struct weir_wait wait; /* the chief's own */
@@ -108,6 +114,7 @@ void weir_chief_say_waiting(struct weir_chief *chief, uint64_t now_ns, struct we
 
 /* ---- chief_fetch.c: the streams to the servers' lanes */
 
+void weir_chief_fetch_init(struct weir_chief *chief, struct weir_arena *arena);
 void weir_chief_fetch_start(struct weir_chief *chief, uint64_t now_ns, struct weir_actions *actions);
 void weir_chief_fetch_opened(struct weir_chief *chief, uint32_t peer, struct weir_actions *actions);
 void weir_chief_fetch_closed(struct weir_chief *chief, const struct weir_event *event);

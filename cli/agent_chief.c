@@ -415,6 +415,7 @@ static void make_core(struct agent_chief *chief)
         .workers = process->worker_count,
         .replicas = process->replicas,
         .min_workers = job->min_workers,
+        .copies = 1,
         .layout = process->layout,
         .variables = chief->variables,
         .variable_count = process->variable_count,

@@ -47,7 +47,8 @@ struct agent_ps {
 
 static uint32_t local_of(const struct ps_lane *lane, uint32_t chunk)
 {
-    return weir_layout_local(&lane->ps->process->layout, chunk);
+    const struct weir_layout *layout = &lane->ps->process->layout;
+    return chunk / layout->servers / layout->lanes;
 }
 
 /* The tree's contributions as the engine reads them: where they were received. The tree names them by first replica,
@@ -249,7 +250,8 @@ static void make_pieces(struct agent_ps *ps, struct weir_schedule *schedule)
 
 static uint32_t chunk_of(const struct ps_lane *lane, uint32_t local)
 {
-    return weir_layout_chunk(&lane->ps->process->layout, lane->ps->position, lane->lane, local);
+    const struct weir_layout *layout = &lane->ps->process->layout;
+    return (local * layout->lanes + lane->lane) * layout->servers + lane->ps->position;
 }
 
 /* On the lane's thread: to draw a large model's initial weights takes seconds, and heartbeats have to go on. */
@@ -258,7 +260,9 @@ static void make_store(void *context)
     struct ps_lane *lane = context;
     const struct agent_ps *ps = lane->ps;
     const struct weir_process *process = ps->process;
-    uint32_t count = weir_layout_count(&process->layout, ps->position, lane->lane);
+    uint32_t count = 0;
+    while ((uint64_t)chunk_of(lane, count) < process->layout.chunks)
+        count++;
     uint32_t *elements = weir_arena_take(&lane->arena, count, sizeof(uint32_t));
     float **in_place = weir_arena_take(&lane->arena, count, sizeof(float *));
     const struct weir_piece **pieces = weir_arena_take(&lane->arena, count, sizeof(struct weir_piece *));
@@ -311,7 +315,10 @@ static struct weir_ps_lane *make_core(struct ps_lane *lane, const struct weir_vi
         .variables = ps->gated ? (uint32_t)process->variable_count : 0,
         .pieces = pieces,
         .slots = (uint32_t)weir_engine_slots(lane->engine),
-        .recorder_name = process->servers[0].name,
+        .copies = 1,
+        .chunks = view->chunks,
+        .record = view->record,
+        .server_names = process->server_names,
         .chief_name = process->chief.name,
         .worker_names = process->worker_names,
         .hosts = view->hosts,
@@ -333,7 +340,9 @@ static void make_recorder(struct agent_ps *ps, const struct weir_view *view, con
         .replicas = ps->process->replicas,
         .hosts = view->hosts,
         .chief_name = ps->process->chief.name,
-        .servers = ps->process->server_count,
+        .self = ps->position,
+        .primary = view->record.primary,
+        .holders = view->chunks,
         .worker_names = ps->process->worker_names,
         .server_names = ps->process->server_names,
         .schedule = *schedule,

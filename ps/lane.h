@@ -1,12 +1,19 @@
 /* A lane of a parameter server: its chunks, their gates, and its streams. A pure core (protocol/core.h).
  *
  * Peers: worker w is slot w; parameter server k is slot workers + k; the chief is slot workers + servers; observers
- * have the slots after that. Lane 0 of every server but the first connects to lane 0 of the first, whose recorder makes
- * the record; all other streams are opened by the others.
+ * have the slots after that. In a replicated job each lane connects to the same lane of every server before its own;
+ * else lane 0 to lane 0 of the first, whose recorder makes the record. All other streams are opened by the others.
  *
- * Payloads. In: contributions. Out: WEIR_DO_SEND of a Weights body sends version `version` of part `part` of its chunk
- * (part 0: weights; s + 1: optimizer slot s); the interpreter refers to the buffer until it is sent, also after
- * WEIR_DO_FREE.
+ * A lane knows all chunks of its number, on whichever server. Of each it is, by its view, the primary, a follower
+ * (standby, or filling server) or neither. The primary takes contributions, forwards each sum to the followers, and
+ * releases a version to workers when those that have to be there acknowledged it; whoever holds a chunk takes
+ * contributions too, for its view may be behind. So is the record, at lane 0.
+ *
+ * Payloads. In: contributions, sums (Forward), copies; WEIR_DO_STORE puts a part of a copy aside, until the last one,
+ * `whole`, takes the place of all that the chunk was. Out: WEIR_DO_SEND of a Weights body sends version `version` of
+ * part `part` of its chunk (part 0: weights; s + 1: optimizer slot s, as it is now); the interpreter refers to the
+ * buffer until it is sent, also after WEIR_DO_FREE, and copies a slot, which is written in place. A Forward body sends
+ * the sum that WEIR_DO_SUM of its step kept.
  */
 #ifndef WEIR_PS_LANE_H
 #define WEIR_PS_LANE_H
@@ -33,10 +40,13 @@ struct weir_ps_lane_config {
     const uint32_t *pieces; /* gated jobs: number of pieces by chunk */
     uint32_t slots;
     uint64_t first_version;
-    const char *recorder_name; /* "ps/0 at 127.0.0.1:2222" */
+    uint32_t copies;                      /* holders of each chunk: 1, or 2 in replicated jobs */
+    const struct weir_view_chunk *chunks; /* by chunk, and the record: of the first view */
+    struct weir_view_chunk record;
+    const char *const *server_names; /* "ps/0 at 127.0.0.1:2222" */
     const char *chief_name;
     const char *const *worker_names;        /* by worker */
-    uint64_t start_timeout_ns, patience_ns; /* how long the recorder may be out of reach: at first, and later */
+    uint64_t start_timeout_ns, patience_ns; /* how long another server may be out of reach: at first, and later */
     const uint32_t *hosts;                  /* by replica: the worker that computes it, for the first view */
     const uint64_t *worker_incarnations;    /* by worker: of the first view, 0: not there */
     const uint64_t *server_incarnations;    /* by server */
@@ -56,9 +66,10 @@ struct weir_ps_lane *weir_ps_lane_init(struct weir_arena *arena, const struct we
 bool weir_ps_lane_admit(const struct weir_ps_lane *lane, const struct weir_hello *hello, uint32_t *peer,
                         const char **reason, bool *again);
 
-/* Events: ON_START, ON_TIME, ON_OPENED, ON_CLOSED, ON_MESSAGE, ON_SENT, ON_RECORD, ON_PARTIAL (lane 0, from the
- * others), ON_APPLIED, ON_SUMMED, ON_VIEW. Actions: CONNECT, CLOSE, SEND, TELL (the node: ON_FAILED; the recorder:
- * ON_SEAL, ON_PARTIAL; the other lanes: ON_RECORD; lane 0: ON_PARTIAL), RELEASE, SUM, APPLY, FREE. */
+/* Events: ON_START, ON_TIME, ON_OPENED, ON_CLOSED, ON_MESSAGE, ON_SENT, ON_RECORD (lane 0: from the recorder;
+ * the others: from lane 0), ON_PARTIAL (lane 0, from the others), ON_APPLIED, ON_SUMMED, ON_VIEW. Actions: CONNECT,
+ * CLOSE, SEND, TELL (the node: ON_FAILED; the recorder: ON_SEAL, ON_PARTIAL, ON_RECORD; the other lanes: ON_RECORD;
+ * lane 0: ON_PARTIAL), RELEASE, SUM, APPLY, FREE, STORE, DROP. */
 void weir_ps_lane_step(struct weir_ps_lane *lane, const struct weir_event *event, struct weir_actions *actions);
 uint64_t weir_ps_lane_deadline(const struct weir_ps_lane *lane);
 /* What it waits for, of others than this server, and its step, as protocol/wait.h says; "" for nothing. */

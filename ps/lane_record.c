@@ -12,13 +12,12 @@ static void init_kept(const struct weir_ps_lane *lane, struct weir_arena *arena,
 static void init_boxes(struct weir_ps_lane *lane, struct weir_arena *arena)
 {
     const struct weir_ps_lane_config *config = &lane->config;
-    for (uint32_t l = 0; l < config->layout.lanes; l++)
-        lane->box_count += weir_layout_count(&config->layout, config->self, l);
+    lane->box_count = config->layout.chunks;
     lane->boxes = weir_arena_take(arena, lane->box_count, sizeof(struct partial_box));
-    for (uint32_t i = 0; i < lane->box_count; i++) {
-        struct partial_box *box = &lane->boxes[i];
-        box->chunk = i * config->layout.servers + config->self;
-        box->count = config->pieces[box->chunk];
+    for (uint32_t c = 0; c < lane->box_count; c++) {
+        struct partial_box *box = &lane->boxes[c];
+        box->chunk = c;
+        box->count = config->pieces[c];
         box->squares = weir_arena_take(arena, box->count, sizeof(double));
     }
 }
@@ -43,7 +42,8 @@ static void keep(struct kept_record *kept, const struct weir_record *record)
     kept->record.norms = record->norm_count ? kept->norms : NULL;
 }
 
-bool weir_ps_record_keep(struct weir_ps_lane *lane, const struct weir_record *record)
+/* Keeps a record that is newer than what is kept; false if it is not. */
+static bool keep_newer(struct weir_ps_lane *lane, const struct weir_record *record)
 {
     if (record->generation != lane->config.generation || record->norm_count > lane->config.variables)
         return false;
@@ -75,6 +75,48 @@ const struct weir_record *weir_ps_record_verdict(const struct weir_ps_lane *lane
     return find(lane->verdict, step + 1);
 }
 
+void weir_ps_record_apply(struct weir_ps_lane *lane, struct weir_chunk *chunk, struct weir_actions *actions)
+{
+    if (chunk->state != WEIR_CHUNK_WAITING)
+        return;
+    const struct weir_record *record = weir_ps_record_of(lane, chunk->version);
+    const struct weir_record *verdict = lane->config.gated ? weir_ps_record_verdict(lane, chunk->version) : NULL;
+    if (record && (verdict || !lane->config.gated))
+        weir_chunk_apply(chunk, record, verdict, &lane->chunk_counts, actions);
+}
+
+static void pass_on(struct weir_ps_lane *lane, const struct weir_event *event, struct weir_actions *actions)
+{
+    struct weir_action *action;
+    if (lane->config.layout.lanes > 1) {
+        action = weir_actions_tell(actions, WEIR_ACTOR_LANES, lane->config.lane, WEIR_ON_RECORD);
+        action->has_body = true;
+        action->body = *event->body;
+    }
+    if (event->kind == WEIR_ON_MESSAGE &&
+        lane->config.copies > 1) { /* this server's recorder may have to go on from it */
+        action = weir_actions_tell(actions, WEIR_ACTOR_RECORDER, 0, WEIR_ON_RECORD);
+        action->has_body = true;
+        action->body = *event->body;
+    }
+}
+
+void weir_ps_record_take(struct weir_ps_lane *lane, const struct weir_event *event, struct weir_actions *actions)
+{
+    struct chain *chain = &lane->record_chain;
+    if (keep_newer(lane, &event->body->record)) {
+        if (lane->config.lane == 0)
+            pass_on(lane, event, actions);
+        chain->unreleased =
+            leads_record(lane) && !weir_ps_chain_acked(chain, lane->newest.record.step, lane->newest.record.round);
+        for (uint32_t i = 0; i < lane->chunk_count; i++)
+            weir_ps_record_apply(lane, &lane->chunks[i], actions);
+    }
+    if (event->kind == WEIR_ON_MESSAGE && is_server(lane, event->peer) && follows(lane, chain))
+        lane->streams[event->peer].record_note = true;
+    weir_ps_stream_pump_all(lane, actions);
+}
+
 const struct weir_record *weir_ps_record_after(const struct weir_ps_lane *lane, bool has, uint64_t step, uint32_t round)
 {
     if (!lane->newest.valid)
@@ -89,7 +131,7 @@ const struct weir_record *weir_ps_record_after(const struct weir_ps_lane *lane, 
 void weir_ps_partial_keep(struct weir_ps_lane *lane, const struct weir_partial *partial, struct weir_actions *actions)
 {
     assert(lane->config.lane == 0);
-    struct partial_box *box = &lane->boxes[partial->chunk / lane->config.layout.servers];
+    struct partial_box *box = &lane->boxes[partial->chunk];
     assert(box->chunk == partial->chunk && box->count == partial->square_count);
     box->present = true;
     box->sent = false;
@@ -109,28 +151,32 @@ static struct weir_partial partial_of(const struct weir_ps_lane *lane, const str
     };
 }
 
+/* To the recorder that makes the record, if it can be reached. */
+static bool send_partial(struct weir_ps_lane *lane, const struct partial_box *box, struct weir_actions *actions)
+{
+    uint32_t peer = server_peer(lane, lane->record_chain.view.primary);
+    if (leads_record(lane)) {
+        struct weir_action *action = weir_actions_tell(actions, WEIR_ACTOR_RECORDER, 0, WEIR_ON_PARTIAL);
+        action->has_body = true;
+        action->body.type = WEIR_PARTIAL;
+        action->body.partial = partial_of(lane, box);
+        return true;
+    }
+    if (!lane->streams[peer].up)
+        return false;
+    weir_actions_send(actions, peer, WEIR_PARTIAL)->partial = partial_of(lane, box);
+    lane->streams[peer].unsent++;
+    return true;
+}
+
 void weir_ps_partial_send(struct weir_ps_lane *lane, bool again, struct weir_actions *actions)
 {
-    uint32_t peer = recorder_peer(lane);
-    for (uint32_t i = 0; i < lane->box_count; i++) {
-        struct partial_box *box = &lane->boxes[i];
-        if (!box->present || weir_ps_record_verdict(lane, box->step))
-            continue;
+    for (uint32_t c = 0; c < lane->box_count; c++) {
+        struct partial_box *box = &lane->boxes[c];
         if (again)
             box->sent = false;
-        if (box->sent)
-            continue;
-        if (holds_record(lane)) {
-            struct weir_action *action = weir_actions_tell(actions, WEIR_ACTOR_RECORDER, 0, WEIR_ON_PARTIAL);
-            action->has_body = true;
-            action->body.type = WEIR_PARTIAL;
-            action->body.partial = partial_of(lane, box);
-        } else if (weir_link_up(&lane->recorder)) {
-            weir_actions_send(actions, peer, WEIR_PARTIAL)->partial = partial_of(lane, box);
-            lane->streams[peer].unsent++;
-        } else {
-            continue;
-        }
-        box->sent = true;
+        if (box->present && !box->sent && lane->primaries[c] == lane->config.self &&
+            !weir_ps_record_verdict(lane, box->step))
+            box->sent = send_partial(lane, box, actions);
     }
 }

@@ -16,16 +16,19 @@ struct weir_recorder {
     struct weir_record record;
     uint8_t state; /* enum weir_order of `record` */
     struct weir_machine_counts counts;
-    uint32_t *hosts; /* by replica: the view's */
+    uint32_t *hosts;  /* by replica: the view's */
+    uint32_t primary; /* server: the view's */
     uint32_t sealed;
     bool *has_seal; /* by replica */
     struct seal_box *seals;
     uint32_t chunks, partials; /* gated jobs */
     bool *has_partial;         /* by chunk */
+    uint32_t *leaders;         /* by chunk: servers, the view's */
     uint32_t *first_piece;     /* by chunk; [chunks] is the end */
     double *squares;           /* by piece */
     double *sums, *norms;      /* scratch and verdict, by variable */
     double *gathered;          /* scratch, by piece */
+    double *adopted;           /* by variable: a verdict that another one made */
 };
 
 static const struct weir_transition rows[] = {
@@ -43,17 +46,26 @@ static bool gated(const struct weir_recorder *recorder)
     return recorder->config.schedule.gate != WEIR_GATE_NONE;
 }
 
+static void follow_leaders(struct weir_recorder *recorder, const struct weir_view_chunk *holders)
+{
+    for (uint32_t c = 0; c < recorder->chunks; c++)
+        recorder->leaders[c] = holders[c].primary;
+}
+
 static void init_pieces(struct weir_recorder *recorder, struct weir_arena *arena)
 {
     const struct weir_schedule *schedule = &recorder->config.schedule;
     size_t pieces = schedule->piece_count;
     recorder->chunks = pieces ? schedule->pieces[pieces - 1].chunk + 1 : 0;
     recorder->has_partial = weir_arena_take(arena, recorder->chunks, sizeof(bool));
+    recorder->leaders = weir_arena_take(arena, recorder->chunks, sizeof(uint32_t));
+    follow_leaders(recorder, recorder->config.holders);
     recorder->first_piece = weir_arena_take(arena, recorder->chunks + 1, sizeof(uint32_t));
     recorder->squares = weir_arena_take(arena, pieces, sizeof(double));
     recorder->gathered = weir_arena_take(arena, pieces, sizeof(double));
     recorder->sums = weir_arena_take(arena, schedule->variables, sizeof(double));
     recorder->norms = weir_arena_take(arena, schedule->variables, sizeof(double));
+    recorder->adopted = weir_arena_take(arena, schedule->variables, sizeof(double));
     uint32_t chunk = 0;
     for (size_t i = 0; i < pieces; i++) {
         assert(i == 0 || schedule->pieces[i].chunk >= schedule->pieces[i - 1].chunk);
@@ -71,6 +83,7 @@ struct weir_recorder *weir_recorder_init(struct weir_arena *arena, const struct 
     recorder->config = *config;
     recorder->hosts = weir_arena_take(arena, config->replicas, sizeof(uint32_t));
     memcpy(recorder->hosts, config->hosts, config->replicas * sizeof(uint32_t));
+    recorder->primary = config->primary;
     recorder->has_seal = weir_arena_take(arena, config->replicas, sizeof(bool));
     recorder->seals = weir_arena_take(arena, config->replicas, sizeof(struct seal_box));
     if (gated(recorder))
@@ -199,16 +212,32 @@ static void next_round(struct weir_recorder *recorder, struct weir_record *next)
 
 static void tell(struct weir_recorder *recorder, struct weir_actions *actions)
 {
-    struct weir_action *action = weir_actions_tell(actions, WEIR_ACTOR_LANES, UINT32_MAX, WEIR_ON_RECORD);
+    struct weir_action *action = weir_actions_tell(actions, WEIR_ACTOR_LANE, 0, WEIR_ON_RECORD);
     action->has_body = true;
     action->body.type = WEIR_RECORD;
     action->body.record = recorder->record;
 }
 
+static bool makes_records(const struct weir_recorder *recorder)
+{
+    return recorder->primary == recorder->config.self;
+}
+
+/* All that was sealed is of a record that is over. */
+static void begin_record(struct weir_recorder *recorder, const struct weir_record *record)
+{
+    recorder->record = *record;
+    recorder->sealed = 0;
+    memset(recorder->has_seal, 0, recorder->config.replicas * sizeof(bool));
+    recorder->partials = 0;
+    if (gated(recorder))
+        memset(recorder->has_partial, 0, recorder->chunks * sizeof(bool));
+}
+
 static void advance(struct weir_recorder *recorder, struct weir_actions *actions)
 {
     bool training = recorder->record.order == WEIR_ORDER_TRAIN;
-    if (recorder->sealed < recorder->config.replicas)
+    if (!makes_records(recorder) || recorder->sealed < recorder->config.replicas)
         return;
     if (training && gated(recorder) && recorder->partials < recorder->chunks)
         return;
@@ -218,13 +247,7 @@ static void advance(struct weir_recorder *recorder, struct weir_actions *actions
     else
         next_round(recorder, &next);
     weir_machine_move(&weir_recorder_machine, &recorder->counts, &recorder->state, (uint8_t)next.order);
-    recorder->record = next;
-    recorder->sealed = 0;
-    memset(recorder->has_seal, 0, recorder->config.replicas * sizeof(bool));
-    if (training && gated(recorder)) {
-        recorder->partials = 0;
-        memset(recorder->has_partial, 0, recorder->chunks * sizeof(bool));
-    }
+    begin_record(recorder, &next);
     tell(recorder, actions);
 }
 
@@ -261,11 +284,42 @@ static void on_partial(struct weir_recorder *recorder, const struct weir_partial
     memcpy(recorder->squares + first, partial->squares, partial->square_count * sizeof(double));
 }
 
+/* Another server's. */
+static void adopt(struct weir_recorder *recorder, const struct weir_record *record)
+{
+    const struct weir_record *own = &recorder->record;
+    bool newer = own->step < record->step || (own->step == record->step && own->round < record->round);
+    if (!newer || record->norm_count > recorder->config.schedule.variables)
+        return;
+    struct weir_record next = *record;
+    if (record->norm_count)
+        memcpy(recorder->adopted, record->norms, record->norm_count * sizeof(double));
+    next.norms = record->norm_count ? recorder->adopted : NULL;
+    recorder->state = (uint8_t)record->order;
+    begin_record(recorder, &next);
+}
+
+static void on_view(struct weir_recorder *recorder, const struct weir_view *view, struct weir_actions *actions)
+{
+    bool made = makes_records(recorder);
+    memcpy(recorder->hosts, view->hosts, recorder->config.replicas * sizeof(uint32_t));
+    recorder->primary = view->record.primary;
+    follow_leaders(recorder, view->chunks);
+    if (!makes_records(recorder) || made)
+        return;
+    tell(recorder, actions); /* nobody may have told the first one */
+    advance(recorder, actions);
+}
+
 void weir_recorder_step(struct weir_recorder *recorder, const struct weir_event *event, struct weir_actions *actions)
 {
     switch (event->kind) {
     case WEIR_ON_START:
-        tell(recorder, actions);
+        if (makes_records(recorder))
+            tell(recorder, actions);
+        break;
+    case WEIR_ON_RECORD:
+        adopt(recorder, &event->body->record);
         break;
     case WEIR_ON_SEAL:
         on_seal(recorder, &event->body->seal);
@@ -276,7 +330,7 @@ void weir_recorder_step(struct weir_recorder *recorder, const struct weir_event 
         advance(recorder, actions);
         break;
     case WEIR_ON_VIEW:
-        memcpy(recorder->hosts, event->body->view.hosts, recorder->config.replicas * sizeof(uint32_t));
+        on_view(recorder, &event->body->view, actions);
         break;
     default:
         assert(!"an event that the recorder does not have");
@@ -288,7 +342,7 @@ uint64_t weir_recorder_waiting(const struct weir_recorder *recorder, char *text,
     const struct weir_recorder_config *config = &recorder->config;
     const struct weir_record *record = &recorder->record;
     text[0] = '\0';
-    if (record->order == WEIR_ORDER_STOP)
+    if (record->order == WEIR_ORDER_STOP || !makes_records(recorder))
         return 0;
     for (uint32_t r = 0; r < config->replicas; r++) {
         if (recorder->has_seal[r])
@@ -306,9 +360,10 @@ uint64_t weir_recorder_waiting(const struct weir_recorder *recorder, char *text,
         return record->step;
     }
     for (uint32_t c = 0; gated(recorder) && record->order == WEIR_ORDER_TRAIN && c < recorder->chunks; c++)
-        if (c % config->servers != 0 && !recorder->has_partial[c]) { /* this server's lanes say what theirs wait for */
+        if (recorder->leaders[c] != config->self &&
+            !recorder->has_partial[c]) { /* own lanes say what theirs wait for */
             snprintf(text, bytes, "%s: the norm of the gradient of step %llu (chunk %u)",
-                     config->server_names[c % config->servers], (unsigned long long)record->step, c);
+                     config->server_names[recorder->leaders[c]], (unsigned long long)record->step, c);
             return record->step;
         }
     return 0;

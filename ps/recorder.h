@@ -1,9 +1,12 @@
 /* The recorder: makes the record of the next (step, round) from its predecessor and all Seals (and Partials) of it.
  *
- * It runs on lane 0 of the first parameter server, and is told Seals and Partials by that lane, duplicates and old ones
- * included. It tells every new record to all lanes of its process; lane 0 sends it on. The arithmetic is a pure
- * function of what was sealed: totals are added along the sum tree in double, so that the record's bits do not depend
- * on who hosted what.
+ * It runs beside lane 0 of a parameter server, and is told Seals and Partials by that lane, duplicates and old ones
+ * included. It tells every new record to lane 0, which sends it on. The arithmetic is a pure function of what was
+ * sealed: totals are added along the sum tree in double, so that the record's bits do not depend on who hosted what.
+ *
+ * In a replicated job every server has one, and that of the server that the view names makes the records. The others
+ * keep what they are told: one that takes over goes on from the newest record that its lane 0 was sent, with the Seals
+ * and Partials of the step, which are sent again to it.
  */
 #ifndef WEIR_PS_RECORDER_H
 #define WEIR_PS_RECORDER_H
@@ -17,12 +20,14 @@ struct weir_recorder;
 
 struct weir_recorder_config {
     uint64_t generation;
-    uint32_t replicas, servers;
+    uint32_t replicas;
     const uint32_t *hosts; /* by replica: the worker that computes it, for the first view */
     const char *chief_name;
     const char *const *worker_names, *const *server_names; /* "ps/1 at 127.0.0.1:2222" */
     struct weir_schedule schedule;                         /* its arrays outlive the recorder */
     uint64_t first_step;                                   /* 0, or where a resumed job goes on */
+    uint32_t self, primary;                /* servers: its own, and the one that makes the records in the first view */
+    const struct weir_view_chunk *holders; /* by chunk: of the first view */
 };
 
 /* Most actions of one step. */
@@ -30,7 +35,8 @@ struct weir_recorder_config {
 
 struct weir_recorder *weir_recorder_init(struct weir_arena *arena, const struct weir_recorder_config *config);
 
-/* Events: ON_START (tells the first record), ON_SEAL, ON_PARTIAL, ON_VIEW. Actions: TELL ON_RECORD to all lanes. */
+/* Events: ON_START (tells the first record), ON_SEAL, ON_PARTIAL, ON_RECORD (another server's), ON_VIEW. Actions: TELL
+ * ON_RECORD to lane 0. */
 void weir_recorder_step(struct weir_recorder *recorder, const struct weir_event *event, struct weir_actions *actions);
 
 /* Whose Seal or Partial it waits for, and its step, as protocol/wait.h says; "" after the last record. */

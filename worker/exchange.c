@@ -18,19 +18,19 @@ struct weir_exchange *weir_exchange_init(struct weir_arena *arena, const struct 
     const struct weir_layout *layout = &config->layout;
     exchange->config = *config;
     exchange->told_held = WEIR_NO_VERSION;
-    exchange->first = weir_arena_take(arena, layout->servers, sizeof(uint32_t));
+    exchange->chunk_count = weir_layout_count(layout, config->lane);
     exchange->holders = weir_arena_take(arena, layout->servers, sizeof(struct holder));
-    for (uint32_t k = 0; k < layout->servers; k++) {
-        exchange->first[k] = exchange->chunk_count;
-        exchange->holders[k].count = weir_layout_count(layout, k, config->lane);
-        exchange->chunk_count += exchange->holders[k].count;
-    }
+    for (uint32_t k = 0; k < layout->servers; k++)
+        exchange->holders[k].order = weir_arena_take(arena, exchange->chunk_count, sizeof(uint32_t));
     exchange->chunks = weir_arena_take(arena, exchange->chunk_count, sizeof(struct pulled_chunk));
     exchange->held = weir_arena_take(arena, exchange->chunk_count, sizeof(struct weir_held));
-    for (uint32_t k = 0; k < layout->servers; k++)
-        for (uint32_t i = 0; i < exchange->holders[k].count; i++)
-            exchange->chunks[exchange->first[k] + i] =
-                (struct pulled_chunk){.id = weir_layout_chunk(layout, k, config->lane, i), .held = WEIR_NO_VERSION};
+    for (uint32_t i = 0; i < exchange->chunk_count; i++)
+        exchange->chunks[i] =
+            (struct pulled_chunk){.id = weir_layout_chunk(layout, config->lane, i), .held = WEIR_NO_VERSION};
+    for (uint32_t i = exchange->chunk_count; i-- > 0;) {
+        struct holder *holder = &exchange->holders[weir_layout_server(layout, exchange->chunks[i].id)];
+        holder->order[holder->count++] = i;
+    }
     exchange->hosts = weir_arena_take(arena, config->replicas, sizeof(uint32_t));
     memcpy(exchange->hosts, config->hosts, config->replicas * sizeof(uint32_t));
     exchange->nodes = weir_arena_take(arena, config->replicas, sizeof(struct weir_tree_node));
@@ -88,11 +88,8 @@ static void push_seals(struct weir_exchange *exchange, struct weir_actions *acti
 
 static void say_hello(struct weir_exchange *exchange, uint32_t server, struct weir_actions *actions)
 {
-    const struct holder *holder = &exchange->holders[server];
-    for (uint32_t i = 0; i < holder->count; i++) {
-        const struct pulled_chunk *chunk = &exchange->chunks[exchange->first[server] + i];
-        exchange->held[i] = (struct weir_held){.chunk = chunk->id, .version = chunk->held};
-    }
+    for (uint32_t i = 0; i < exchange->chunk_count; i++)
+        exchange->held[i] = (struct weir_held){.chunk = exchange->chunks[i].id, .version = exchange->chunks[i].held};
     struct weir_hello *hello = &weir_actions_send(actions, server, WEIR_HELLO)->hello;
     *hello = (struct weir_hello){
         .role = WEIR_NODE_WORKER,
@@ -108,7 +105,7 @@ static void say_hello(struct weir_exchange *exchange, uint32_t server, struct we
         .record_step = exchange->record_step,
         .record_round = exchange->record_round,
         .held = exchange->held,
-        .held_count = holder->count,
+        .held_count = exchange->chunk_count,
     };
     exchange->holders[server].unsent++;
 }
@@ -156,7 +153,7 @@ static struct pulled_chunk *find_chunk(struct weir_exchange *exchange, uint32_t 
     if (id >= layout->chunks || weir_layout_server(layout, id) != server ||
         weir_layout_lane(layout, id) != exchange->config.lane)
         return NULL;
-    return &exchange->chunks[exchange->first[server] + weir_layout_local(layout, id)];
+    return &exchange->chunks[weir_layout_local(layout, id)];
 }
 
 static bool holds(const struct pulled_chunk *chunk, uint64_t version)

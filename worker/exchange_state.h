@@ -21,7 +21,8 @@ struct pulled_chunk {
 struct holder {
     struct weir_link link;
     uint32_t unsent;
-    uint32_t count;  /* chunks of this lane at this server */
+    uint32_t *order; /* this lane's chunks at this server */
+    uint32_t count;
     uint32_t lowest; /* position of the first chunk that is not covered */
     uint32_t next;   /* position of the chunk to send next, and which of its nodes */
     uint32_t next_node;
@@ -31,7 +32,6 @@ struct holder {
 struct weir_exchange {
     struct weir_exchange_config config;
     uint32_t chunk_count; /* of this lane, over all servers */
-    uint32_t *first;      /* by server: its first entry in `chunks` */
     struct pulled_chunk *chunks;
     struct holder *holders;
     uint32_t *hosts; /* by replica: the view's */
@@ -55,7 +55,7 @@ struct weir_exchange {
 /* The chunk at a position of a server's order. */
 static inline struct pulled_chunk *chunk_at(const struct weir_exchange *exchange, uint32_t server, uint32_t position)
 {
-    return &exchange->chunks[exchange->first[server] + exchange->holders[server].count - 1 - position];
+    return &exchange->chunks[exchange->holders[server].order[position]];
 }
 
 static inline bool carries_record(const struct weir_exchange *exchange, uint32_t server)

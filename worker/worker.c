@@ -215,7 +215,7 @@ uint64_t weir_worker_waiting(const struct weir_worker *worker, char *text, size_
             continue;
         size_t at = 0;
         for (uint32_t k = 0; k < layout->servers && at < bytes; k++)
-            if (weir_layout_count(layout, k, l))
+            if (weir_layout_count(layout, l))
                 at += (size_t)snprintf(text + at, bytes - at, "%s%s", at ? ", " : "", worker->config.server_names[k]);
         if (at < bytes)
             snprintf(text + at, bytes - at, ": weights of version %llu, as the record says (lane %u has version %llu)",

@@ -33,7 +33,7 @@ enum weir_event_kind {
     WEIR_ON_SEAL,     /* local: body is a seal */
     WEIR_ON_PARTIAL,  /* local: body is a partial */
     WEIR_ON_APPLIED,  /* WEIR_DO_APPLY of chunk was done */
-    WEIR_ON_SUMMED,   /* WEIR_DO_SUM of chunk was done: numbers are the pieces' squares */
+    WEIR_ON_SUMMED,   /* WEIR_DO_SUM of chunk was done: numbers are the pieces' squares (gated jobs) */
     WEIR_ON_READY,    /* local: gradients of part `part` of `step`, that of `replicas`, are final at flat offsets >=
                          offset */
     WEIR_ON_COMPUTED, /* WEIR_DO_COMPUTE of (step, round) was done: its Seals are told after it */
@@ -70,13 +70,15 @@ enum weir_action_kind {
     WEIR_DO_CLOSE,   /* close peer's stream; text: why. No event follows */
     WEIR_DO_SEND,    /* body to peer; payload by what the body names (weights, gradient): see each core */
     WEIR_DO_TELL, /* `event` (kind, body, numbers of it) to `actor` of this process; LANES: to all lanes but `lane` */
-    WEIR_DO_RELEASE,  /* the payload handle is no longer needed */
-    WEIR_DO_APPLY,    /* chunk: make version step + 1 from version step; see ps/lane.h */
-    WEIR_DO_SUM,      /* chunk: sum the contributions of `step` */
-    WEIR_DO_FREE,     /* chunk: version `step` can go */
-    WEIR_DO_STORE,    /* chunk: weights of version `step` from payload, which passes to the interpreter */
-    WEIR_DO_COMPUTE,  /* part `part` of (step, round): its `replicas`, as body, the record, says */
-    WEIR_DO_LANES,    /* body is the view: start the lanes, or tell those that run (WEIR_ON_VIEW) */
+    WEIR_DO_RELEASE, /* the payload handle is no longer needed */
+    WEIR_DO_APPLY,   /* chunk: make version step + 1 from version step; see ps/lane.h */
+    WEIR_DO_SUM,     /* chunk: sum the contributions of `step`, and keep the sum until the next one */
+    WEIR_DO_FREE,    /* chunk: version `step` can go */
+    WEIR_DO_DROP,    /* chunk: all of it can go */
+    WEIR_DO_STORE,   /* chunk: part `part` of version `step` from payload, which passes to the interpreter; see who asks
+                      */
+    WEIR_DO_COMPUTE, /* part `part` of (step, round): its `replicas`, as body, the record, says */
+    WEIR_DO_LANES,   /* body is the view: start the lanes, or tell those that run (WEIR_ON_VIEW) */
     WEIR_DO_PROGRESS, /* body: a record to show, or NULL; text: what is waited for, "": no longer */
     WEIR_DO_SAY,      /* text: something that people should know */
     WEIR_DO_RESULTS,  /* training is over and all is fetched: digests, files */
@@ -94,8 +96,9 @@ struct weir_action {
     size_t number_count;
     const uint32_t *replicas;
     size_t replica_count;
-    const struct weir_tree *tree; /* SUM, and APPLY of jobs that are not gated: what to sum, in which shape */
+    const struct weir_tree *tree; /* SUM, APPLY: what to sum, in which shape; APPLY, NULL: the sum is kept */
     bool skip;                    /* APPLY: version step + 1 is version step unchanged */
+    bool whole;                   /* STORE at a server: the last part of a copy, which takes the chunk's place now */
     const struct weir_record *record, *verdict; /* APPLY: records of step and (gated) step + 1 */
     int code;
     const char *text;

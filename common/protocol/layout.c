@@ -17,18 +17,36 @@ uint32_t weir_layout_elements(const struct weir_layout *layout, uint32_t chunk)
     return left < layout->chunk_elements ? (uint32_t)left : layout->chunk_elements;
 }
 
-uint32_t weir_layout_count(const struct weir_layout *layout, uint32_t server, uint32_t lane)
+uint32_t weir_layout_count(const struct weir_layout *layout, uint32_t lane)
 {
-    uint64_t first = (uint64_t)lane * layout->servers + server;
-    uint64_t stride = (uint64_t)layout->servers * layout->lanes;
-    return first < layout->chunks ? (uint32_t)((layout->chunks - first + stride - 1) / stride) : 0;
+    uint64_t first = (uint64_t)lane * layout->servers, block = (uint64_t)layout->servers * layout->lanes;
+    uint64_t whole = layout->chunks / block, rest = layout->chunks % block;
+    uint64_t more = rest <= first ? 0 : rest - first;
+    return (uint32_t)(whole * layout->servers + (more < layout->servers ? more : layout->servers));
 }
 
-uint32_t weir_layout_chunk(const struct weir_layout *layout, uint32_t server, uint32_t lane, uint32_t i)
+uint32_t weir_layout_chunk(const struct weir_layout *layout, uint32_t lane, uint32_t i)
 {
-    uint32_t chunk = (i * layout->lanes + lane) * layout->servers + server;
+    uint32_t chunk = (i / layout->servers * layout->lanes + lane) * layout->servers + i % layout->servers;
     assert(chunk < layout->chunks);
     return chunk;
+}
+
+void weir_layout_hold(const struct weir_layout *layout, uint32_t copies, struct weir_view_chunk *chunks,
+                      struct weir_view_chunk *record)
+{
+    bool two = copies > 1 && layout->servers > 1;
+    struct weir_view_chunk holders = {.filling = WEIR_NO_SERVER, .chain = {.term = 1, .count = 1}};
+    for (uint32_t c = 0; c < layout->chunks; c++) {
+        holders.primary = weir_layout_server(layout, c);
+        holders.lane = weir_layout_lane(layout, c);
+        /* Not always the next one: whoever is lost, all others get a like share of what it led. */
+        uint32_t step = two ? 1 + c / layout->servers % (layout->servers - 1) : 0;
+        holders.standby = two ? (holders.primary + step) % layout->servers : WEIR_NO_SERVER;
+        chunks[c] = holders;
+    }
+    *record = (struct weir_view_chunk){
+        .standby = two ? 1 : WEIR_NO_SERVER, .filling = WEIR_NO_SERVER, .chain = {.term = 1, .count = 1}};
 }
 
 void weir_layout_place(uint32_t *hosts, uint32_t replicas, const bool *present, uint32_t workers)

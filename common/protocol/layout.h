@@ -3,13 +3,16 @@
  * All variables lie end to end (padded to 64 bytes each) in one flat array of floats. Chunk c holds the floats
  * [c * chunk_elements, (c + 1) * chunk_elements), the last one what remains. Chunks are dealt to the parameter servers
  * in turn, and on each server to its lanes in turn: server c mod K, lane (c / K) mod L. So servers differ by at most
- * one chunk, and every layer is spread over all of them.
+ * one chunk, and every layer is spread over all of them. That is where a chunk's primary is at first; its lane is the
+ * same for ever, on whichever server.
  */
 #ifndef WEIR_PROTOCOL_LAYOUT_H
 #define WEIR_PROTOCOL_LAYOUT_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "protocol/message.h"
 
 struct weir_layout {
     uint64_t flat_elements;  /* > 0 */
@@ -38,13 +41,23 @@ static inline uint64_t weir_layout_first(const struct weir_layout *layout, uint3
 /* Floats in a chunk. */
 uint32_t weir_layout_elements(const struct weir_layout *layout, uint32_t chunk);
 
-/* Number of chunks of (server, lane), and the i-th of them, ascending. */
-uint32_t weir_layout_count(const struct weir_layout *layout, uint32_t server, uint32_t lane);
-uint32_t weir_layout_chunk(const struct weir_layout *layout, uint32_t server, uint32_t lane, uint32_t i);
-/* Which of its (server, lane)'s chunks a chunk is. */
+/* Number of chunks of a lane over all servers, and the i-th of them, ascending. */
+uint32_t weir_layout_count(const struct weir_layout *layout, uint32_t lane);
+uint32_t weir_layout_chunk(const struct weir_layout *layout, uint32_t lane, uint32_t i);
+/* Which of its lane's chunks a chunk is. */
 static inline uint32_t weir_layout_local(const struct weir_layout *layout, uint32_t chunk)
 {
-    return chunk / layout->servers / layout->lanes;
+    return chunk / layout->servers / layout->lanes * layout->servers + chunk % layout->servers;
+}
+
+/* Who holds each chunk, and the record, at first: `copies` servers (1 or 2; of one server, 1). Room for layout->chunks.
+ */
+void weir_layout_hold(const struct weir_layout *layout, uint32_t copies, struct weir_view_chunk *chunks,
+                      struct weir_view_chunk *record);
+/* Primary or standby: it has all released versions. */
+static inline bool weir_holds(const struct weir_view_chunk *chunk, uint32_t server)
+{
+    return chunk->primary == server || chunk->standby == server;
 }
 
 #define WEIR_NO_HOST UINT32_MAX

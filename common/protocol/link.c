@@ -136,6 +136,19 @@ uint64_t weir_link_deadline(const struct weir_link *link)
     return look < next ? look : next;
 }
 
+void weir_link_stop(struct weir_link *link, const char *why, struct weir_actions *actions)
+{
+    if (!link->used)
+        return;
+    if (link->state != WEIR_LINK_IDLE) {
+        struct weir_action *action = weir_actions_add(actions, WEIR_DO_CLOSE);
+        action->peer = link->target.peer;
+        action->text = why;
+        move(link, WEIR_LINK_IDLE);
+    }
+    link->used = false;
+}
+
 const char *weir_link_lost(struct weir_link *link)
 {
     const char *why = link->error[0] ? link->error : "no answer";

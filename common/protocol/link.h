@@ -62,6 +62,8 @@ void weir_link_put_off(struct weir_link *link, uint64_t now_ns);
 /* Tries again if it is time. True if the patience is over, and an attempt that began after that has failed: a process
  * that stood still may find the patience over before it has heard what came meanwhile. `error` says why it is down. */
 bool weir_link_time(struct weir_link *link, uint64_t now_ns, struct weir_actions *actions);
+/* Lets go of it, for good: closes its stream if there is one. The link may be started anew. */
+void weir_link_stop(struct weir_link *link, const char *why, struct weir_actions *actions);
 /* "lost ps/1 at 127.0.0.1:2222: connection refused", for whoever must give up. Kept in the link, until asked again. */
 const char *weir_link_lost(struct weir_link *link);
 uint64_t weir_link_deadline(const struct weir_link *link);

@@ -3,9 +3,9 @@
 
 #include "sim.h"
 
-void check_applied(struct sim *sim, uint32_t chunk, uint64_t version)
+void check_applied(struct sim *sim, uint32_t process, uint32_t chunk, uint64_t version)
 {
-    if (sim->values[chunk][version] != reference_weights(sim->reference, chunk, version))
+    if (shard_of(sim, process, chunk)->values[version] != reference_weights(sim->reference, chunk, version))
         sim_fail(sim, "invariant 6: chunk %u at version %llu differs from the one-process run's", chunk,
                  (unsigned long long)version);
 }
@@ -15,6 +15,30 @@ void check_record(struct sim *sim, const struct weir_record *record)
     if (!reference_has(sim->reference, record))
         sim_fail(sim, "the record of step %llu round %u differs from the model's", (unsigned long long)record->step,
                  record->round);
+}
+
+static bool knows(const struct known_record *known, const struct weir_record *record)
+{
+    return known->valid &&
+           (known->step > record->step || (known->step == record->step && known->round >= record->round));
+}
+
+void check_record_known(struct sim *sim, uint32_t process, const struct weir_record *record)
+{
+    struct known_record *known = &sim->known[sim->processes[process].index];
+    if (!knows(known, record))
+        *known = (struct known_record){true, record->step, record->round};
+}
+
+void check_record_sent(struct sim *sim, uint32_t process, uint32_t peer, const struct weir_record *record)
+{
+    const struct weir_view_chunk *holders = &sim->holders[process].record;
+    uint32_t server = peer - sim->config.workers;
+    if (holders->standby == WEIR_NO_SERVER || holders->standby == server || holders->filling == server)
+        return;
+    if (!knows(&sim->known[holders->standby], record))
+        sim_fail(sim, "invariant 2: the record of step %llu round %u is sent before its standby ps/%u has it",
+                 (unsigned long long)record->step, record->round, holders->standby);
 }
 
 /* Each replica exactly once, whatever the payloads claim to be. */
@@ -38,17 +62,21 @@ void check_contributions(struct sim *sim, const struct weir_tree *tree, uint64_t
         sim_fail(sim, "invariant 1: a replica is missing in step %llu of chunk %u", (unsigned long long)step, chunk);
 }
 
+static void check_live(struct sim *sim, uint32_t server, uint32_t chunk)
+{
+    uint32_t live = 0;
+    for (uint32_t v = 0; v < MAX_STEPS + 2; v++)
+        live += sim->shards[server][chunk].life[v] == BEING_MADE || sim->shards[server][chunk].life[v] == MADE;
+    if (live > 2)
+        sim_fail(sim, "invariant 8: %u versions of chunk %u live at ps/%u", live, chunk, server);
+}
+
 void check_versions(struct sim *sim)
 {
-    for (uint32_t c = 0; c < sim->layout.chunks; c++) {
-        uint32_t live = 0;
-        for (uint32_t v = 0; v < MAX_STEPS + 2; v++)
-            live += sim->life[c][v] == BEING_MADE || sim->life[c][v] == RELEASED;
-        if (live > 2)
-            sim_fail(sim, "invariant 8: %u versions of chunk %u live", live, c);
-    }
     for (uint32_t k = 0; k < sim->config.servers; k++) {
         uint32_t process = server_process(sim, k);
+        for (uint32_t c = 0; c < sim->layout.chunks; c++)
+            check_live(sim, k, c);
         if (!sim->processes[process].lanes_up)
             continue;
         for (uint32_t l = 0; l < sim->config.lanes; l++) {
@@ -61,23 +89,36 @@ void check_versions(struct sim *sim)
 }
 
 /* Who freed version t of one chunk knew that step t is finished: every chunk is released at t + 1. */
-void check_freed(struct sim *sim, uint32_t chunk, uint64_t version)
+void check_freed(struct sim *sim, uint32_t process, uint32_t chunk, uint64_t version)
 {
-    if (sim->life[chunk][version] != RELEASED)
+    if (shard_of(sim, process, chunk)->life[version] != MADE)
         sim_fail(sim, "version %llu of chunk %u is freed, which is not there", (unsigned long long)version, chunk);
     for (uint32_t c = 0; c < sim->layout.chunks; c++)
-        if (sim->life[c][version + 1] < RELEASED)
+        if (!sim->released[c][version + 1])
             sim_fail(sim, "invariant 2: version %llu of chunk %u is freed before chunk %u is released at %llu",
                      (unsigned long long)version, chunk, c, (unsigned long long)version + 1);
 }
 
+/* What others than servers are sent, every holder has: whoever of them is lost, it stays. */
+void check_released(struct sim *sim, uint32_t process, uint32_t chunk, uint64_t version)
+{
+    const struct weir_view_chunk *holders = holders_of(sim, process, chunk);
+    const struct process *server = &sim->processes[process];
+    if (holders->primary != server->index)
+        sim_fail(sim, "invariant 2: %s answers for chunk %u, which ps/%u leads", server->name, chunk, holders->primary);
+    else if (holders->standby != WEIR_NO_SERVER && sim->shards[holders->standby][chunk].life[version] < MADE)
+        sim_fail(sim, "invariant 2: version %llu of chunk %u is sent before its standby ps/%u has it",
+                 (unsigned long long)version, chunk, holders->standby);
+    sim->released[chunk][version] = true;
+}
+
 /* A holder has at most K partly received chunks per lane, whoever sends (counted from what arrives, not from what the
  * lane says of itself). */
-void check_arrival(struct sim *sim, const struct weir_contribution *contribution)
+void check_arrival(struct sim *sim, uint32_t process, const struct weir_contribution *contribution)
 {
     uint64_t step = contribution->step, all = (UINT64_C(1) << sim->config.replicas) - 1;
     uint64_t replicas = reference_replicas(sim->config.replicas, contribution->level, contribution->index);
-    struct arrivals *own = &sim->arrivals[contribution->chunk];
+    struct arrivals *own = &shard_of(sim, process, contribution->chunk)->arrivals;
     if (contribution->generation != sim->config.generation)
         return;
     sim->coverage->count[COUNT_LATE] += step < own->step;
@@ -88,27 +129,32 @@ void check_arrival(struct sim *sim, const struct weir_contribution *contribution
     sim->coverage->count[COUNT_BELOW] += (own->replicas & replicas) == replicas;
     sim->coverage->count[COUNT_ABOVE] += (own->replicas & replicas) && (own->replicas & replicas) != replicas;
     own->replicas |= replicas;
-    uint32_t partly = 0, stride = sim->config.servers * sim->config.lanes;
-    for (uint32_t c = contribution->chunk % stride; c < sim->layout.chunks; c += stride)
-        partly += sim->arrivals[c].replicas != 0 && sim->arrivals[c].replicas != all;
+    uint32_t partly = 0, lane = contribution->chunk / sim->config.servers % sim->config.lanes;
+    for (uint32_t c = 0; c < sim->layout.chunks; c++) {
+        uint64_t there = shard_of(sim, process, c)->arrivals.replicas;
+        partly += c / sim->config.servers % sim->config.lanes == lane && there != 0 && there != all;
+    }
     if (partly > sim->config.credit)
         sim_fail(sim, "credit: the lane of chunk %u has %u partly received chunks, %u are allowed", contribution->chunk,
                  partly, sim->config.credit);
 }
 
-/* What has a payload takes memory until it is sent: so few may wait, per stream. */
-#define PAYLOADS_MAX 2
-void check_unsent(struct sim *sim, uint32_t actor, uint32_t unsent)
+/* What has a payload takes memory until it is sent: so few may wait, per stream. Between servers, one chunk's copy. */
+void check_unsent(struct sim *sim, uint32_t actor, uint32_t peer, uint32_t unsent)
 {
-    if (unsent > PAYLOADS_MAX)
-        sim_fail(sim, "%s has %u payloads on one stream that are not sent yet, %d are allowed",
-                 sim->processes[sim->actors[actor].process].name, unsent, PAYLOADS_MAX);
+    const struct sim_config *config = &sim->config;
+    bool servers =
+        sim->actors[actor].kind == ACTOR_LANE && peer >= config->workers && peer < config->workers + config->servers;
+    uint32_t most = servers ? 2 + config->slots : 2;
+    if (unsent > most)
+        sim_fail(sim, "%s has %u payloads on one stream that are not sent yet, %u are allowed",
+                 sim->processes[sim->actors[actor].process].name, unsent, most);
 }
 
 /* Who is told that a chunk is covered never sends it again. */
-void check_covered(struct sim *sim, const struct weir_covered *covered)
+void check_covered(struct sim *sim, uint32_t process, const struct weir_covered *covered)
 {
-    const struct arrivals *arrivals = &sim->arrivals[covered->chunk];
+    const struct arrivals *arrivals = &shard_of(sim, process, covered->chunk)->arrivals;
     uint64_t all = (UINT64_C(1) << sim->config.replicas) - 1;
     if (arrivals->step < covered->step || (arrivals->step == covered->step && arrivals->replicas != all))
         sim_fail(sim, "chunk %u is said to be covered in step %llu, and is not", covered->chunk,
@@ -195,6 +241,9 @@ void check_generation(struct sim *sim, const struct actor *actor, const struct w
                 (body->type != WEIR_SEAL || body->seal.generation == generation) &&
                 (body->type != WEIR_PARTIAL || body->partial.generation == generation) &&
                 (body->type != WEIR_RECORD || body->record.generation == generation) &&
+                (body->type != WEIR_FORWARD || body->forward.generation == generation) &&
+                (body->type != WEIR_ACK || body->ack.generation == generation) &&
+                (body->type != WEIR_FULL || body->full.generation == generation) &&
                 (body->type != WEIR_VIEW || body->view.generation == generation) &&
                 (body->type != WEIR_HELLO || !lane || body->hello.generation == generation);
     if (!same)

@@ -16,6 +16,11 @@ uint32_t worker_process(const struct sim *sim, uint32_t worker)
     return 1 + sim->config.servers + worker;
 }
 
+const struct weir_view_chunk *holders_of(const struct sim *sim, uint32_t process, uint32_t chunk)
+{
+    return &sim->holders[process].chunks[chunk];
+}
+
 uint32_t actor_of(const struct sim *sim, uint32_t process, enum actor_kind kind, uint32_t lane)
 {
     for (uint32_t a = 0; a < sim->actor_count; a++)
@@ -81,6 +86,7 @@ static void build_chief(struct sim *sim)
         .workers = config->workers,
         .replicas = config->replicas,
         .min_workers = config->min_workers,
+        .copies = config->copies,
         .layout = sim->layout,
         .slot_count = config->slots,
         .generation = config->generation,
@@ -139,6 +145,8 @@ static void build_server_lanes(struct sim *sim, uint32_t process, const struct w
     const struct sim_config *config = &sim->config;
     struct process *p = &sim->processes[process];
     const uint64_t *incarnations = incarnations_of(sim, view);
+    struct holders *holders = weir_arena_take(&sim->arena, 1, sizeof *holders);
+    *holders = sim->holders[process];
     for (uint32_t l = 0; l < config->lanes; l++) {
         struct weir_ps_lane_config lane = {
             .generation = config->generation,
@@ -156,7 +164,10 @@ static void build_server_lanes(struct sim *sim, uint32_t process, const struct w
             .variables = sim->schedule.variables,
             .pieces = sim->pieces_of,
             .slots = config->slots,
-            .recorder_name = sim->server_names[0],
+            .copies = config->copies,
+            .chunks = holders->chunks,
+            .record = holders->record,
+            .server_names = sim->server_names,
             .chief_name = sim->processes[0].name,
             .worker_names = sim->worker_names,
             .hosts = hosts_of(sim, view),
@@ -170,13 +181,15 @@ static void build_server_lanes(struct sim *sim, uint32_t process, const struct w
                                weir_ps_lane_actions_max(&lane));
         sim->actors[a].core = weir_ps_lane_init(&sim->arena, &lane);
     }
-    if (p->index != 0)
+    if (config->copies < 2 && p->index != 0)
         return;
     struct weir_recorder_config recorder = {.generation = config->generation,
+                                            .self = p->index,
+                                            .primary = holders->record.primary,
+                                            .holders = holders->chunks,
                                             .replicas = config->replicas,
                                             .hosts = hosts_of(sim, view),
                                             .chief_name = sim->processes[0].name,
-                                            .servers = config->servers,
                                             .worker_names = sim->worker_names,
                                             .server_names = sim->server_names,
                                             .schedule = sim->schedule};
@@ -260,6 +273,8 @@ void cluster_build(struct sim *sim)
         sim->server_names[k] = sim->processes[server_process(sim, k)].name;
     for (uint32_t w = 0; w < config->workers; w++)
         sim->worker_names[w] = sim->processes[worker_process(sim, w)].name;
+    for (uint32_t p = 0; p < sim->process_count; p++)
+        weir_layout_hold(&sim->layout, config->copies, sim->holders[p].chunks, &sim->holders[p].record);
     build_chief(sim);
     for (uint32_t p = 1; p < sim->process_count; p++) {
         cluster_build_node(sim, p);
@@ -273,10 +288,7 @@ void cluster_build(struct sim *sim)
         sim_schedule(sim, 0, LOOK)->actor = a;
         start->local = WEIR_ON_START;
     }
-    for (uint32_t c = 0; c < sim->layout.chunks; c++) {
-        sim->values[c][0] = reference_initial(c);
-        sim->life[c][0] = RELEASED;
-    }
+    shard_build(sim);
 }
 
 /* ---- steps */
@@ -415,7 +427,7 @@ void cluster_local(struct sim *sim, struct sim_event *event)
     if (event->local == WEIR_ON_READY)
         credit_ready(sim, actor, event);
     if (event->local == WEIR_ON_APPLIED)
-        sim->life[event->chunk][event->step + 1] = RELEASED;
+        shard_applied(sim, actor->process, event->chunk, event->step, event->turn);
     if (event->local == WEIR_ON_COMPUTED && process->computing && process->alive) {
         if (!process->overwritten)
             check_compute(sim, actor->process, process->compute_step); /* nothing was overwritten meanwhile */

@@ -8,12 +8,13 @@ static uint32_t bit_of(uint32_t chunk)
     return UINT32_C(1) << chunk;
 }
 
-/* All chunks of (server, lane), a bit each. */
-static uint32_t chunks_of(const struct sim *sim, uint32_t server, uint32_t lane)
+/* All chunks of (server, lane), a bit each, as the worker sees it. */
+static uint32_t chunks_of(const struct sim *sim, const struct actor *actor, uint32_t server)
 {
-    uint32_t chunks = 0;
+    uint32_t chunks = 0, lane = actor->lane;
     for (uint32_t c = 0; c < sim->layout.chunks; c++)
-        if (c % sim->config.servers == server && c / sim->config.servers % sim->config.lanes == lane)
+        if (holders_of(sim, actor->process, c)->primary == server &&
+            c / sim->config.servers % sim->config.lanes == lane)
             chunks |= bit_of(c);
     return chunks;
 }
@@ -21,7 +22,7 @@ static uint32_t chunks_of(const struct sim *sim, uint32_t server, uint32_t lane)
 /* The chunks that the worker's lane may have under way to the server. */
 static uint32_t allowed(const struct sim *sim, const struct actor *actor, uint32_t server)
 {
-    uint32_t own = chunks_of(sim, server, actor->lane), window = 0, left = sim->config.credit;
+    uint32_t own = chunks_of(sim, actor, server), window = 0, left = sim->config.credit;
     bool begun = false;
     for (uint32_t c = sim->layout.chunks; c-- > 0 && left > 0;) {
         if (!(own & bit_of(c)))
@@ -60,7 +61,7 @@ void credit_received(const struct sim *sim, struct actor *actor, uint32_t server
     struct window *window = &actor->window;
     if (body->type == WEIR_HELLO) { /* what was under way may be lost */
         window->greeted |= UINT32_C(1) << server;
-        window->sent &= ~chunks_of(sim, server, actor->lane);
+        window->sent &= ~chunks_of(sim, actor, server);
     } else if (body->type == WEIR_COVERED) {
         if (body->covered.step + 1 > window->told[body->covered.chunk])
             window->told[body->covered.chunk] = body->covered.step + 1;

@@ -67,6 +67,7 @@ static void do_tell(struct sim *sim, const struct actor *actor, const struct wei
     }
     if (action->tell == WEIR_ON_RECORD && actor->kind == ACTOR_RECORDER) {
         check_record(sim, &action->body.record);
+        check_record_known(sim, actor->process, &action->body.record);
         if (sim->config.kill_late && action->body.record.order == WEIR_ORDER_STOP) {
             sim->coverage->count[COUNT_LATE_KILLS]++;
             sim_schedule(sim, sim->now + sim_delay(sim), KILL);
@@ -81,97 +82,29 @@ static void do_tell(struct sim *sim, const struct actor *actor, const struct wei
 
 /* ---- servers */
 
-static uint64_t sum_of(struct sim *sim, const struct weir_tree *tree)
-{
-    int16_t code[2 * MAX_REPLICAS];
-    uint64_t stack[2 * MAX_REPLICAS];
-    size_t length = weir_tree_program(tree, code), top = 0;
-    for (size_t i = 0; i < length; i++) {
-        if (code[i] != WEIR_TREE_ADD) {
-            stack[top++] = payload_at(sim, tree->first[code[i]].payload)->value;
-            continue;
-        }
-        if (top < 2)
-            break;
-        top--;
-        stack[top - 1] = reference_add(stack[top - 1], stack[top]);
-    }
-    if (top != (length > 0))
-        sim_fail(sim, "the program of a sum leaves %zu values", top);
-    return top ? stack[0] : SUM_OF_NOTHING;
-}
-
-static double scale_of(const struct sim *sim, const struct weir_record *verdict, uint32_t chunk)
-{
-    if (!verdict)
-        return 1;
-    if (sim->config.gate != WEIR_GATE_CLIPNORM)
-        return verdict->scale;
-    double scale = 0;
-    for (size_t i = 0, n = 1; i < sim->schedule.piece_count; i++)
-        if (sim->pieces[i].chunk == chunk && verdict->norm_count > sim->pieces[i].variable)
-            scale += verdict->norms[sim->pieces[i].variable] * (double)n++;
-    return scale;
-}
-
 static void do_apply(struct sim *sim, uint32_t id, const struct weir_action *action)
 {
-    uint32_t chunk = action->chunk;
-    if (action->tree)
-        check_contributions(sim, action->tree, action->step, chunk);
+    uint32_t turn = shard_apply(sim, sim->actors[id].process, action);
     if (sim->failed)
         return;
-    uint64_t sum = action->tree ? sum_of(sim, action->tree) : sim->sums[chunk];
-    if (sim->life[chunk][action->step] != RELEASED || sim->life[chunk][action->step + 1] != NOT_MADE)
-        sim_fail(sim, "chunk %u is applied to version %llu, which was freed, or twice", chunk,
-                 (unsigned long long)action->step);
-    uint64_t old = sim->values[chunk][action->step];
-    sim->values[chunk][action->step + 1] =
-        action->skip ? old : reference_apply(old, sum, action->record, scale_of(sim, action->verdict, chunk));
-    sim->life[chunk][action->step + 1] = BEING_MADE;
-    sim->slots[chunk] = sim->values[chunk][action->step + 1];
-    sim->coverage->count[COUNT_SKIPS] += action->skip;
-    check_applied(sim, chunk, action->step + 1);
-    check_versions(sim);
-    sim_say(sim, "%s: chunk %u is at version %llu", sim->processes[sim->actors[id].process].name, chunk,
-            (unsigned long long)action->step + 1);
     struct sim_event *event = tell(sim, id, WEIR_ON_APPLIED, work(sim));
-    event->chunk = chunk;
+    event->chunk = action->chunk;
     event->step = action->step;
+    event->turn = turn;
 }
 
 static void do_sum(struct sim *sim, uint32_t id, const struct weir_action *action)
 {
     uint32_t count = sim->pieces_of[action->chunk];
-    check_contributions(sim, action->tree, action->step, action->chunk);
+    uint64_t sum = shard_sum(sim, sim->actors[id].process, action);
     if (sim->failed)
         return;
-    sim->sums[action->chunk] = sum_of(sim, action->tree);
     struct sim_event *event = tell(sim, id, WEIR_ON_SUMMED, work(sim));
     event->chunk = action->chunk;
     event->parcel.numbers = malloc(count * sizeof(double));
     assert(event->parcel.numbers);
     for (uint32_t i = 0; i < count; i++)
-        event->parcel.numbers[i] = reference_square(&sim->config, sim->sums[action->chunk], action->step, i);
-}
-
-static uint64_t last_version(const struct sim *sim)
-{
-    return (uint64_t)sim->config.steps_per_epoch * sim->config.epochs;
-}
-
-static uint64_t weights_payload(struct sim *sim, const struct weir_weights *weights)
-{
-    if (sim->life[weights->chunk][weights->version] != RELEASED)
-        sim_fail(sim, "invariant 2: version %llu of chunk %u is sent, which %s", (unsigned long long)weights->version,
-                 weights->chunk, sim->life[weights->chunk][weights->version] == FREED ? "was freed" : "is not made");
-    if (weights->part == 0)
-        return payload_new(sim, sim->values[weights->chunk][weights->version], 0);
-    if (weights->part > sim->config.slots || sim->life[weights->chunk][last_version(sim)] != RELEASED)
-        sim_fail(sim, "part %u of chunk %u is sent, which %s", weights->part, weights->chunk,
-                 weights->part > sim->config.slots ? "does not exist" : "still changes");
-    sim->coverage->count[COUNT_SLOTS]++;
-    return payload_new(sim, reference_slot(sim->slots[weights->chunk], weights->part - 1), 0);
+        event->parcel.numbers[i] = reference_square(&sim->config, sum, action->step, i);
 }
 
 /* ---- workers */
@@ -290,9 +223,14 @@ static void store(struct sim *sim, uint32_t id, const struct weir_action *action
     struct process *process = &sim->processes[sim->actors[id].process];
     uint64_t value = payload_at(sim, action->payload)->value;
     payload_release(sim, action->payload);
+    if (process->kind == SERVER) {
+        shard_copy(sim, sim->actors[id].process, action, value);
+        return;
+    }
     if (process->kind == CHIEF) {
-        uint64_t weights = reference_weights(sim->reference, action->chunk, last_version(sim));
-        if (action->step != last_version(sim) || action->part > sim->config.slots ||
+        uint64_t last = (uint64_t)sim->config.steps_per_epoch * sim->config.epochs;
+        uint64_t weights = reference_weights(sim->reference, action->chunk, last);
+        if (action->step != last || action->part > sim->config.slots ||
             value != (action->part ? reference_slot(weights, action->part - 1) : weights))
             sim_fail(sim, "the chief got something else for part %u of chunk %u", action->part, action->chunk);
         sim->fetched[action->chunk] |= UINT32_C(1) << action->part;
@@ -316,9 +254,19 @@ static void store(struct sim *sim, uint32_t id, const struct weir_action *action
 
 /* ---- all */
 
+static void enter_view(struct sim *sim, uint32_t process, const struct weir_view *view)
+{
+    struct holders *holders = &sim->holders[process];
+    holders->entered = true;
+    holders->number = view->number;
+    holders->record = view->record;
+    memcpy(holders->chunks, view->chunks, sim->layout.chunks * sizeof *holders->chunks);
+}
+
 static void start_lanes(struct sim *sim, uint32_t process, const struct weir_view *view)
 {
     bool first = !sim->processes[process].lanes_up;
+    enter_view(sim, process, view);
     sim->processes[process].lanes_up = true;
     if (first && sim->config.elastic)
         cluster_build_lanes(sim, process, view);
@@ -358,9 +306,13 @@ static void do_send(struct sim *sim, uint32_t id, const struct weir_action *acti
     if (action->body.type == WEIR_VIEW)
         check_view(sim, &action->body.view);
     else if (action->body.type == WEIR_COVERED)
-        check_covered(sim, &action->body.covered);
+        check_covered(sim, sim->actors[id].process, &action->body.covered);
     else if (action->body.type == WEIR_WEIGHTS)
-        payload = weights_payload(sim, &action->body.weights);
+        payload = weights_payload(sim, sim->actors[id].process, action->peer, &action->body.weights);
+    else if (action->body.type == WEIR_RECORD)
+        check_record_sent(sim, sim->actors[id].process, action->peer, &action->body.record);
+    else if (action->body.type == WEIR_FORWARD)
+        payload = forward_payload(sim, sim->actors[id].process, &action->body.forward);
     else if (action->body.type == WEIR_CONTRIBUTION)
         payload = gradient_payload(sim, &sim->processes[sim->actors[id].process], &copy.body.contribution);
     if (sim->failed)
@@ -375,6 +327,13 @@ static void do_send(struct sim *sim, uint32_t id, const struct weir_action *acti
     repeat_after(sim, id, &copy, value);
 }
 
+/* A lane closes the streams of those that its view no longer names. */
+static bool may_close(const struct sim *sim, const struct actor *actor, uint32_t peer)
+{
+    uint32_t nodes = sim->config.workers + (sim->config.copies > 1 ? sim->config.servers : 0);
+    return actor->kind == ACTOR_LANE && sim->config.elastic && peer < nodes;
+}
+
 void interpret(struct sim *sim, uint32_t id, const struct weir_action *action)
 {
     switch (action->kind) {
@@ -382,7 +341,7 @@ void interpret(struct sim *sim, uint32_t id, const struct weir_action *action)
         net_connect(sim, id, action->peer);
         break;
     case WEIR_DO_CLOSE:
-        if (sim->actors[id].kind == ACTOR_LANE && sim->config.elastic && action->peer < sim->config.workers)
+        if (may_close(sim, &sim->actors[id], action->peer))
             net_close(sim, id, action->peer, action->text);
         else if (!observer_cut_off(&sim->actors[id], action->peer))
             sim_fail(sim, "%s cuts off a stream of the cluster, whose nodes keep the rules: %s",
@@ -404,11 +363,13 @@ void interpret(struct sim *sim, uint32_t id, const struct weir_action *action)
         do_sum(sim, id, action);
         break;
     case WEIR_DO_FREE:
-        check_freed(sim, action->chunk, action->step);
-        sim->life[action->chunk][action->step] = FREED;
+        shard_free(sim, sim->actors[id].process, action->chunk, action->step);
         break;
     case WEIR_DO_STORE:
         store(sim, id, action);
+        break;
+    case WEIR_DO_DROP:
+        shard_drop(sim, sim->actors[id].process, action->chunk);
         break;
     case WEIR_DO_COMPUTE:
         do_compute(sim, id, action);

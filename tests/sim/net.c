@@ -48,7 +48,7 @@ void net_connect(struct sim *sim, uint32_t actor, uint32_t peer)
     if (from->kind == ACTOR_EXCHANGE)
         to = actor_of(sim, server_process(sim, peer), ACTOR_LANE, from->lane);
     else if (from->kind == ACTOR_LANE)
-        to = actor_of(sim, server_process(sim, 0), ACTOR_LANE, 0);
+        to = actor_of(sim, server_process(sim, peer - sim->config.workers), ACTOR_LANE, from->lane);
     else if (from->kind == ACTOR_CHIEF) {
         uint32_t s = peer - sim->config.servers - sim->config.workers;
         to = actor_of(sim, server_process(sim, s / sim->config.lanes), ACTOR_LANE, s % sim->config.lanes);
@@ -121,7 +121,7 @@ void net_send(struct sim *sim, uint32_t actor, const struct weir_action *action,
     sent->payload = payload != 0;
     stream->unsent[side]++;
     stream->payloads[side] += payload != 0;
-    check_unsent(sim, actor, stream->payloads[side]);
+    check_unsent(sim, actor, action->peer, stream->payloads[side]);
 }
 
 void net_repeat(struct sim *sim, uint32_t actor, uint32_t peer, const struct weir_message_body *body, uint64_t payload,
@@ -207,6 +207,8 @@ void net_close(struct sim *sim, uint32_t actor, uint32_t peer, const char *why)
 /* A process in whose place another one came, or (to a lane) one that its view does not name. */
 static bool may_be_refused(const struct sim *sim, const struct actor *actor, const struct weir_hello *hello)
 {
+    if (hello->role == WEIR_NODE_PS && actor->kind == ACTOR_LANE)
+        return sim->config.copies > 1;
     return sim->config.elastic && hello->role == WEIR_NODE_WORKER && (actor->kind == ACTOR_LANE || sim->killed_at);
 }
 
@@ -273,6 +275,9 @@ static void tell_message(struct sim *sim, const struct stream *stream, uint32_t 
         [WEIR_GONE] = "Gone",
         [WEIR_PARTIAL] = "Partial",
         [WEIR_RECORD] = "Record",
+        [WEIR_FORWARD] = "Forward",
+        [WEIR_ACK] = "Ack",
+        [WEIR_FULL] = "Full",
     };
     if (!sim->trace || (body->type == WEIR_HEARTBEAT && !body->heartbeat.leaving))
         return;
@@ -291,11 +296,40 @@ static void tell_message(struct sim *sim, const struct stream *stream, uint32_t 
                  body->seal.round, body->seal.replica);
     else if (body->type == WEIR_RECORD)
         snprintf(what, sizeof what, " step %llu round %u", (unsigned long long)body->record.step, body->record.round);
+    else if (body->type == WEIR_FORWARD)
+        snprintf(what, sizeof what, " step %llu chunk %u", (unsigned long long)body->forward.step, body->forward.chunk);
+    else if (body->type == WEIR_ACK)
+        snprintf(what, sizeof what, " chunk %d version %lld", (int)body->ack.chunk, (long long)body->ack.version);
+    else if (body->type == WEIR_FULL)
+        snprintf(what, sizeof what, " chunk %d", (int)body->full.chunk);
     else if (body->type == WEIR_FETCH)
         snprintf(what, sizeof what, " chunk %u version %llu part %u", body->fetch.chunk,
                  (unsigned long long)body->fetch.version, body->fetch.part);
     sim_say(sim, "%s -> %s: %s%s", sim->processes[end_of(sim, stream, 1 - (int)side)->process].name,
             sim->processes[end_of(sim, stream, (int)side)->process].name, types[body->type], what);
+}
+
+static uint32_t chunk_of(const struct weir_message_body *body)
+{
+    return body->type == WEIR_CONTRIBUTION ? body->contribution.chunk
+           : body->type == WEIR_FORWARD    ? body->forward.chunk
+                                           : body->weights.chunk;
+}
+
+/* A sum that is forwarded is all contributions at once. */
+static void arrive(struct sim *sim, const struct actor *actor, const struct weir_message_body *body)
+{
+    struct weir_contribution sum = {.level = reference_root(sim->config.replicas)};
+    if (body->type == WEIR_CONTRIBUTION) {
+        check_arrival(sim, actor->process, &body->contribution);
+    } else if (body->type == WEIR_FORWARD) {
+        sum.generation = body->forward.generation;
+        sum.step = body->forward.step;
+        sum.chunk = body->forward.chunk;
+        check_arrival(sim, actor->process, &sum);
+    } else if (body->type == WEIR_RECORD && actor->kind == ACTOR_LANE) {
+        check_record_known(sim, actor->process, &body->record);
+    }
 }
 
 static void deliver(struct sim *sim, struct sim_event *event)
@@ -314,13 +348,9 @@ static void deliver(struct sim *sim, struct sim_event *event)
         .body = &event->parcel.body,
         .payload = event->parcel.payload,
     };
-    if (event->parcel.payload) {
-        uint32_t chunk = event->parcel.body.type == WEIR_CONTRIBUTION ? event->parcel.body.contribution.chunk
-                                                                      : event->parcel.body.weights.chunk;
-        out.payload_bytes = 4 * (uint64_t)weir_layout_elements(&sim->layout, chunk);
-    }
-    if (event->parcel.body.type == WEIR_CONTRIBUTION)
-        check_arrival(sim, &event->parcel.body.contribution);
+    if (event->parcel.payload)
+        out.payload_bytes = 4 * (uint64_t)weir_layout_elements(&sim->layout, chunk_of(&event->parcel.body));
+    arrive(sim, actor, &event->parcel.body);
     if (event->parcel.body.type == WEIR_VIEW && event->parcel.body.view.state == WEIR_VIEW_FINISHED)
         sim->processes[actor->process].told_finished = true;
     if (actor->kind == ACTOR_EXCHANGE)

@@ -38,7 +38,7 @@ static bool ask(struct sim *sim, struct actor *actor, struct weir_message_body *
 {
     struct visit *visit = &actor->visit;
     uint32_t chunk = sim_below(sim, sim->layout.chunks), version = sim_below(sim, MAX_STEPS + 1);
-    if (weir_layout_server(&sim->layout, chunk) != sim->processes[actor->process].index ||
+    if (holders_of(sim, actor->process, chunk)->primary != sim->processes[actor->process].index ||
         weir_layout_lane(&sim->layout, chunk) != actor->lane || visit->count == WEIR_FETCHES_MAX)
         return false;
     *body = (struct weir_message_body){.type = WEIR_FETCH};
@@ -98,9 +98,9 @@ bool observer_cut_off(struct actor *actor, uint32_t peer)
     return true;
 }
 
-static bool lives(const struct sim *sim, uint32_t chunk, uint64_t version)
+static bool lives(struct sim *sim, const struct actor *actor, uint32_t chunk, uint64_t version)
 {
-    return version < MAX_STEPS + 2 && sim->life[chunk][version] == RELEASED;
+    return version < MAX_STEPS + 2 && shard_of(sim, actor->process, chunk)->life[version] == MADE;
 }
 
 void observer_told(struct sim *sim, struct actor *actor, uint32_t peer, const struct weir_message_body *body)
@@ -118,10 +118,10 @@ void observer_told(struct sim *sim, struct actor *actor, uint32_t peer, const st
     uint64_t version = gone ? fetch->version : body->weights.version;
     bool right = visit->count > 0 && fetch->chunk == chunk;
     if (gone) /* slots are there in their last state only */
-        right = right && !newest && (fetch->part > 0 || !lives(sim, chunk, version));
+        right = right && !newest && (fetch->part > 0 || !lives(sim, actor, chunk, version));
     else
         right = right && fetch->part == body->weights.part &&
-                (newest ? !lives(sim, chunk, version + 1) : version == fetch->version);
+                (newest ? !sim->released[chunk][version + 1] : version == fetch->version);
     if (!right)
         sim_fail(sim, "an observer that asked for chunk %u version %llu part %u is answered with another thing",
                  fetch->chunk, (unsigned long long)fetch->version, fetch->part);

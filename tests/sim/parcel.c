@@ -75,6 +75,8 @@ void parcel_copy(struct parcel *parcel, const struct weir_message_body *body)
         parcel->body.view.hosts = parcel->hosts;
         parcel->nodes = copy_of(body->view.nodes, body->view.node_count * sizeof(struct weir_view_node));
         parcel->body.view.nodes = parcel->nodes;
+        parcel->chunks = copy_of(body->view.chunks, body->view.chunk_count * sizeof(struct weir_view_chunk));
+        parcel->body.view.chunks = parcel->chunks;
         break;
     default:
         break; /* what is left to point at lives as long as the run */
@@ -87,5 +89,6 @@ void parcel_free(struct sim *sim, struct parcel *parcel)
     free(parcel->held);
     free(parcel->hosts);
     free(parcel->nodes);
+    free(parcel->chunks);
     payload_release(sim, parcel->payload);
 }

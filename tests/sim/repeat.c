@@ -56,6 +56,14 @@ static bool make_stale(struct sim *sim, struct weir_message_body *body, double *
             squares[i] = 1e9;
         body->partial.squares = squares;
         return true;
+    case WEIR_FORWARD:
+        body->forward.generation++;
+        *payload = payload_new(sim, sim_random(sim) | 1, 0);
+        return true;
+    case WEIR_ACK:
+        body->ack.generation++;
+        body->ack.version = MAX_STEPS;
+        return true;
     default:
         return false;
     }
@@ -89,6 +97,7 @@ void repeat_after(struct sim *sim, uint32_t actor, const struct weir_action *act
         return;
     }
     bool named = type == WEIR_SEAL || type == WEIR_COVERED || type == WEIR_RECORD || type == WEIR_PARTIAL ||
+                 type == WEIR_FORWARD || type == WEIR_ACK ||
                  (type == WEIR_WEIGHTS && action->peer < sim->config.workers);
     if (!named || !now_and_then(sim))
         return;

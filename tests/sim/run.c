@@ -27,6 +27,7 @@ static void draw_config(struct sim *sim)
     config->delay_max_ns = (1 + sim_below(sim, 10)) * MS / 2;
     config->reset_per_mille = sim_below(sim, 3) ? sim_below(sim, 8) : 0;
     config->elastic = sim_below(sim, 4) != 0;
+    config->copies = config->elastic && config->servers > 1 && sim_below(sim, 2) ? 2 : 1;
     config->kill = sim_below(sim, config->elastic ? 2 : 4) == 0;
     config->restart = sim_below(sim, 2);
     config->min_workers = sim_below(sim, 4) ? 1 : 1 + sim_below(sim, config->workers);
@@ -61,6 +62,7 @@ static void golden_config(struct sim_config *config)
         .chunks = 2,
         .replicas = 2,
         .min_workers = 1,
+        .copies = 1,
         .credit = 2,
         .slots = 1,
         .steps_per_epoch = 1,

@@ -20,6 +20,8 @@
 #include "worker/exchange.h"
 #include "worker/worker.h"
 
+#include "coverage.h"
+
 #define MAX_SERVERS 4
 #define MAX_WORKERS 6
 #define MAX_LANES 3
@@ -48,6 +50,7 @@ struct sim_config {
     uint32_t reset_per_mille; /* chance that an event also breaks a stream */
     bool observed;            /* observers come and go */
     bool repeats;             /* what was sent is sometimes sent again, unasked */
+    uint32_t copies;          /* holders of each chunk: 1, or 2 */
     uint32_t min_workers;
     bool elastic;   /* a lost worker does not end the job */
     bool kill;      /* one process is killed at some moment */
@@ -66,7 +69,6 @@ struct sim_config {
 };
 
 enum process_kind { CHIEF, SERVER, WORKER };
-enum actor_kind { ACTOR_CHIEF, ACTOR_NODE, ACTOR_LANE, ACTOR_RECORDER, ACTOR_EXCHANGE, ACTOR_WORKER, ACTOR_KINDS };
 
 struct process {
     enum process_kind kind;
@@ -167,6 +169,7 @@ struct parcel {
     struct weir_held *held;
     uint32_t *hosts; /* a view's, and its nodes */
     struct weir_view_node *nodes;
+    struct weir_view_chunk *chunks;
     uint64_t payload;
 };
 
@@ -175,7 +178,7 @@ struct sim_event {
     uint32_t actor, stream, side, lane, round, part;
     uint32_t life; /* of the actor's process: what an earlier one was to be told nobody is told */
     uint64_t id, step, offset;
-    uint32_t chunk;
+    uint32_t chunk, turn;
     bool payload; /* SENT: of a message with one */
     enum weir_event_kind local;
     struct parcel parcel;
@@ -197,61 +200,44 @@ struct cut {
     uint32_t actor[2];
 };
 
-enum version_life { NOT_MADE, BEING_MADE, RELEASED, FREED };
+enum version_life { NOT_MADE, BEING_MADE, MADE, FREED };
 
 /* Contributions that reached a chunk's holder. */
 struct arrivals {
     uint64_t step, replicas; /* replicas: a bit each */
 };
 
-/* What must happen in some run, as its name in main.c says. */
-enum sim_count {
-    COUNT_RESETS,
-    COUNT_KILLS,
-    COUNT_LATE_KILLS,
-    COUNT_RESTARTS,
-    COUNT_VIEWS,
-    COUNT_TOO_FEW,
-    COUNT_TAKEN_OVER,
-    COUNT_NOT_YET,
-    COUNT_LOST_AND_FINISHED,
-    COUNT_PAUSES,
-    COUNT_SILENCES,
-    COUNT_CLOSE_CALLS,
-    COUNT_CUTS,
-    COUNT_CUTS_HEALED,
-    COUNT_LATE_LEARNERS,
-    COUNT_AFTER_BREAK,
-    COUNT_OTHER_DATA,
-    COUNT_DRAINS,
-    COUNT_DRAINED,
-    COUNT_DRAINED_EARLY,
-    COUNT_DRAINED_RETURNS,
-    COUNT_DRAINED_AND_FINISHED,
-    COUNT_FINISHED,
-    COUNT_EMPTY,
-    COUNT_SKIPS,
-    COUNT_NAMED,
-    COUNT_REPEATS,
-    COUNT_STALE,
-    COUNT_LATE,
-    COUNT_BELOW,
-    COUNT_ABOVE,
-    COUNT_SLOTS,
-    COUNT_OBSERVED,
-    COUNT_GONE,
-    COUNTS,
+/* A copy of a chunk that is not whole yet. */
+struct aside {
+    bool has_old;
+    uint32_t slot_count;
+    uint64_t old, old_version, slots[MAX_SLOTS];
 };
 
-/* Why processes ended, by what they said: cause_texts (check.c) has a part of each text. */
-#define CAUSES 9
-extern const char *const cause_texts[CAUSES];
+/* A chunk at a server. */
+struct shard {
+    uint64_t values[MAX_STEPS + 2];
+    uint8_t life[MAX_STEPS + 2]; /* enum version_life */
+    uint32_t turn;               /* how often another one took its place: what is done to those before is void */
+    bool has_sum;
+    uint64_t sum, sum_step;
+    uint64_t slots[MAX_SLOTS]; /* written in place */
+    struct arrivals arrivals;
+    struct aside aside;
+};
 
-struct coverage {
-    uint64_t events[ACTOR_KINDS][WEIR_ON_KINDS];
-    uint64_t received[ACTOR_KINDS][WEIR_MESSAGE_TYPES];
-    struct weir_machine_counts chief, node, link, chunk, recorder, worker;
-    uint64_t steps, messages, count[COUNTS], causes[CAUSES];
+/* The newest record that a server was told; valid: there is one. */
+struct known_record {
+    bool valid;
+    uint64_t step;
+    uint32_t round;
+};
+
+/* What the newest view that a process entered says of its servers. */
+struct holders {
+    bool entered;
+    uint64_t number;
+    struct weir_view_chunk chunks[MAX_CHUNKS], record;
 };
 
 struct sim {
@@ -278,12 +264,10 @@ struct sim {
     uint32_t heap_count, heap_room;
     struct sim_event **spare; /* events that are over, to be used again */
     uint32_t spare_count, spare_room;
-    /* servers: value and life of each chunk's versions */
-    uint64_t values[MAX_CHUNKS][MAX_STEPS + 2];
-    uint8_t life[MAX_CHUNKS][MAX_STEPS + 2]; /* enum version_life */
-    struct arrivals arrivals[MAX_CHUNKS];
-    uint64_t sums[MAX_CHUNKS];
-    uint64_t slots[MAX_CHUNKS];   /* what the slots were made of: written in place */
+    struct shard shards[MAX_SERVERS][MAX_CHUNKS];
+    bool released[MAX_CHUNKS][MAX_STEPS + 2]; /* others than servers were sent that version */
+    struct holders holders[MAX_PROCESSES];
+    struct known_record known[MAX_SERVERS];
     uint32_t fetched[MAX_CHUNKS]; /* parts, a bit each */
     bool results_written;
     bool said_lost[MAX_PROCESSES];  /* the chief said so, at some time */
@@ -402,6 +386,8 @@ uint64_t cluster_clock(const struct sim *sim, uint32_t process);
 uint32_t actor_of(const struct sim *sim, uint32_t process, enum actor_kind kind, uint32_t lane);
 uint32_t server_process(const struct sim *sim, uint32_t server);
 uint32_t worker_process(const struct sim *sim, uint32_t worker);
+/* Who holds the chunk, by the newest view that the process entered; before that by the first one. */
+const struct weir_view_chunk *holders_of(const struct sim *sim, uint32_t process, uint32_t chunk);
 
 /* ---- life.c: processes end and begin again */
 void cluster_kill(struct sim *sim, uint32_t process);
@@ -419,6 +405,20 @@ void repeat_after(struct sim *sim, uint32_t actor, const struct weir_action *act
 void interpret(struct sim *sim, uint32_t actor, const struct weir_action *action);
 /* The gradient of the contribution's node, or 0 if it is empty, which the contribution then says. */
 uint64_t gradient_payload(struct sim *sim, const struct process *worker, struct weir_contribution *contribution);
+
+/* ---- shard.c: what servers store */
+struct shard *shard_of(struct sim *sim, uint32_t process, uint32_t chunk);
+void shard_build(struct sim *sim);
+void shard_drop(struct sim *sim, uint32_t process, uint32_t chunk);
+/* WEIR_DO_STORE at a server. */
+void shard_copy(struct sim *sim, uint32_t process, const struct weir_action *action, uint64_t value);
+/* WEIR_DO_APPLY; its turn, for shard_applied when it is done. */
+uint32_t shard_apply(struct sim *sim, uint32_t process, const struct weir_action *action);
+void shard_applied(struct sim *sim, uint32_t process, uint32_t chunk, uint64_t step, uint32_t turn);
+uint64_t shard_sum(struct sim *sim, uint32_t process, const struct weir_action *action);
+void shard_free(struct sim *sim, uint32_t process, uint32_t chunk, uint64_t version);
+uint64_t weights_payload(struct sim *sim, uint32_t process, uint32_t peer, const struct weir_weights *weights);
+uint64_t forward_payload(struct sim *sim, uint32_t process, const struct weir_forward *forward);
 
 /* ---- model.c: what a job must come to; no code of the cores */
 struct reference;
@@ -447,14 +447,19 @@ uint64_t reference_gradient(const struct sim_config *config, uint64_t step, uint
                             uint32_t level, uint32_t index);
 
 /* ---- check.c: judgements */
-void check_applied(struct sim *sim, uint32_t chunk, uint64_t version);
+void check_applied(struct sim *sim, uint32_t process, uint32_t chunk, uint64_t version);
 void check_record(struct sim *sim, const struct weir_record *record);
+/* A server is told a record, or tells it to that peer of its lane 0. */
+void check_record_known(struct sim *sim, uint32_t process, const struct weir_record *record);
+void check_record_sent(struct sim *sim, uint32_t process, uint32_t peer, const struct weir_record *record);
 void check_contributions(struct sim *sim, const struct weir_tree *tree, uint64_t step, uint32_t chunk);
 void check_versions(struct sim *sim);
-void check_freed(struct sim *sim, uint32_t chunk, uint64_t version);
-void check_arrival(struct sim *sim, const struct weir_contribution *contribution);
-void check_unsent(struct sim *sim, uint32_t actor, uint32_t unsent);
-void check_covered(struct sim *sim, const struct weir_covered *covered);
+void check_freed(struct sim *sim, uint32_t process, uint32_t chunk, uint64_t version);
+void check_released(struct sim *sim, uint32_t process, uint32_t chunk, uint64_t version);
+/* At a server's lane. */
+void check_arrival(struct sim *sim, uint32_t process, const struct weir_contribution *contribution);
+void check_unsent(struct sim *sim, uint32_t actor, uint32_t peer, uint32_t unsent);
+void check_covered(struct sim *sim, uint32_t process, const struct weir_covered *covered);
 void check_silence(struct sim *sim);
 void check_view(struct sim *sim, const struct weir_view *view);
 void check_exit(struct sim *sim, const struct process *process);

@@ -59,6 +59,7 @@ static struct rig new_chief_of(uint32_t min_workers)
         .workers = WORKERS,
         .replicas = REPLICAS,
         .min_workers = min_workers,
+        .copies = 1,
         .layout = weir_layout_make(30, 10, SERVERS, 1),
         .train_samples_min = 10,
         .start_timeout_ns = START_NS,

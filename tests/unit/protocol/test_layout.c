@@ -33,16 +33,14 @@ static void every_chunk_is_at_one_place_under_its_own_number(void **state)
             for (uint32_t lanes = 1; lanes < 6; lanes++) {
                 struct weir_layout layout = weir_layout_make(chunks, 1, servers, lanes);
                 uint8_t seen[60] = {0};
-                for (uint32_t k = 0; k < servers; k++)
-                    for (uint32_t l = 0; l < lanes; l++)
-                        for (uint32_t i = 0; i < weir_layout_count(&layout, k, l); i++) {
-                            uint32_t chunk = weir_layout_chunk(&layout, k, l, i);
-                            assert_true(chunk < chunks && !seen[chunk]++);
-                            assert_int_equal(weir_layout_server(&layout, chunk), k);
-                            assert_int_equal(weir_layout_lane(&layout, chunk), l);
-                            assert_int_equal(weir_layout_local(&layout, chunk), i);
-                            assert_true(i == 0 || weir_layout_chunk(&layout, k, l, i - 1) < chunk);
-                        }
+                for (uint32_t l = 0; l < lanes; l++)
+                    for (uint32_t i = 0; i < weir_layout_count(&layout, l); i++) {
+                        uint32_t chunk = weir_layout_chunk(&layout, l, i);
+                        assert_true(chunk < chunks && !seen[chunk]++);
+                        assert_int_equal(weir_layout_lane(&layout, chunk), l);
+                        assert_int_equal(weir_layout_local(&layout, chunk), i);
+                        assert_true(i == 0 || weir_layout_chunk(&layout, l, i - 1) < chunk);
+                    }
                 for (uint32_t c = 0; c < chunks; c++)
                     assert_int_equal(seen[c], 1);
             }
@@ -55,11 +53,13 @@ static void servers_and_their_lanes_differ_by_one_chunk_at_most(void **state)
         for (uint32_t servers = 1; servers < 9; servers++)
             for (uint32_t lanes = 1; lanes < 6; lanes++) {
                 struct weir_layout layout = weir_layout_make(chunks, 1, servers, lanes);
-                uint32_t least = UINT32_MAX, most = 0;
+                uint32_t least = UINT32_MAX, most = 0, counts[8][5] = {{0}};
+                for (uint32_t c = 0; c < chunks; c++)
+                    counts[weir_layout_server(&layout, c)][weir_layout_lane(&layout, c)]++;
                 for (uint32_t k = 0; k < servers; k++) {
                     uint32_t all = 0, low = UINT32_MAX, high = 0;
                     for (uint32_t l = 0; l < lanes; l++) {
-                        uint32_t count = weir_layout_count(&layout, k, l);
+                        uint32_t count = counts[k][l];
                         all += count;
                         low = count < low ? count : low;
                         high = count > high ? count : high;
@@ -70,6 +70,46 @@ static void servers_and_their_lanes_differ_by_one_chunk_at_most(void **state)
                 }
                 assert_true(most - least <= 1);
             }
+}
+
+static struct weir_view_chunk holders[1000], of_record;
+
+static void a_standby_is_never_the_primary_and_one_server_has_none(void **state)
+{
+    (void)state;
+    for (uint32_t servers = 1; servers < 9; servers++)
+        for (uint32_t copies = 1; copies < 3; copies++) {
+            struct weir_layout layout = weir_layout_make(1000, 1, servers, 3);
+            weir_layout_hold(&layout, copies, holders, &of_record);
+            bool two = copies > 1 && servers > 1;
+            for (uint32_t c = 0; c < layout.chunks; c++) {
+                assert_int_equal(holders[c].primary, weir_layout_server(&layout, c));
+                assert_int_equal(holders[c].lane, weir_layout_lane(&layout, c));
+                assert_int_equal(holders[c].filling, WEIR_NO_SERVER);
+                assert_true(two ? holders[c].standby < servers : holders[c].standby == WEIR_NO_SERVER);
+                assert_int_not_equal(holders[c].standby, holders[c].primary);
+                assert_true(weir_holds(&holders[c], holders[c].primary) && !weir_holds(&holders[c], servers));
+            }
+            assert_int_equal(of_record.primary, 0);
+            assert_int_equal(of_record.standby, two ? 1 : WEIR_NO_SERVER);
+        }
+}
+
+/* So that, when a server is lost, all others take over a like share of what it led. */
+static void the_standbys_of_each_server_are_spread_over_all_others(void **state)
+{
+    (void)state;
+    for (uint32_t servers = 2; servers < 9; servers++) {
+        struct weir_layout layout = weir_layout_make(1000, 1, servers, 3);
+        weir_layout_hold(&layout, 2, holders, &of_record);
+        uint32_t led[8][8] = {{0}};
+        for (uint32_t c = 0; c < layout.chunks; c++)
+            led[holders[c].primary][holders[c].standby]++;
+        for (uint32_t k = 0; k < servers; k++)
+            for (uint32_t i = 0; i < servers; i++)
+                for (uint32_t j = 0; i != k && j < servers; j++)
+                    assert_true(j == k || led[k][i] <= led[k][j] + 1);
+    }
 }
 
 static void hosts_partition_the_replicas_evenly(void **state)
@@ -127,6 +167,8 @@ int main(void)
         cmocka_unit_test(every_float_is_in_one_chunk),
         cmocka_unit_test(every_chunk_is_at_one_place_under_its_own_number),
         cmocka_unit_test(servers_and_their_lanes_differ_by_one_chunk_at_most),
+        cmocka_unit_test(a_standby_is_never_the_primary_and_one_server_has_none),
+        cmocka_unit_test(the_standbys_of_each_server_are_spread_over_all_others),
         cmocka_unit_test(hosts_partition_the_replicas_evenly),
         cmocka_unit_test(those_that_are_not_there_host_nothing),
         cmocka_unit_test(large_models_do_not_overflow),

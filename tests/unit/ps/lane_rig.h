@@ -21,8 +21,14 @@ static inline void step(void *core, const struct weir_event *event, struct weir_
     weir_ps_lane_step(core, event, actions);
 }
 
+static const char *const server_names[SERVERS] = {"ps/0", "ps/1"};
+
 static inline struct rig new_lane(uint32_t self, uint32_t chunks)
 {
+    static struct weir_view_chunk holders[64], record_holders;
+    struct weir_layout layout = weir_layout_make((uint64_t)chunks * SERVERS * ELEMENTS, ELEMENTS, SERVERS, 1);
+    assert_true(layout.chunks <= 64);
+    weir_layout_hold(&layout, 1, holders, &record_holders);
     struct weir_ps_lane_config config = {
         .generation = 3,
         .incarnation = 7,
@@ -32,9 +38,12 @@ static inline struct rig new_lane(uint32_t self, uint32_t chunks)
         .workers = WORKERS,
         .observers = 2,
         .replicas = 2,
-        .layout = weir_layout_make((uint64_t)chunks * SERVERS * ELEMENTS, ELEMENTS, SERVERS, 1),
+        .layout = layout,
         .slots = 1,
-        .recorder_name = "ps/0",
+        .copies = 1,
+        .chunks = holders,
+        .record = record_holders,
+        .server_names = server_names,
         .chief_name = "chief/0 at c",
         .worker_names = worker_names,
         .hosts = hosts,

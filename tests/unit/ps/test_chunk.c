@@ -25,6 +25,7 @@ static int start(void **state)
     rig = (struct rig){.actions.capacity = 32};
     rig.actions.list = rig.list;
     weir_chunk_init(&rig.chunk, &rig.arena, 9, 5, BYTES, REPLICAS);
+    rig.chunk.held = true;
     *state = &rig;
     return 0;
 }

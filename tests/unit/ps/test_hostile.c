@@ -99,10 +99,14 @@ static bool admit(const void *core, const struct weir_hello *hello, uint32_t *pe
 }
 
 static const char *const worker_names[WORKERS] = {"worker/0", "worker/1"};
+static const char *const server_names[SERVERS] = {"ps/0 at there", "ps/1 at there"};
 static const uint32_t hosts[REPLICAS] = {0, 0, 1};
 
 static struct hostile *new_lane(uint32_t seed, struct house *house, uint32_t self, bool gated)
 {
+    struct weir_layout layout = weir_layout_make(CHUNKS * ELEMENTS, ELEMENTS, SERVERS, 1);
+    struct weir_view_chunk holders[CHUNKS], record_holders;
+    weir_layout_hold(&layout, 1, holders, &record_holders);
     *house = (struct house){0};
     house->config = (struct weir_ps_lane_config){
         .incarnation = 7,
@@ -113,12 +117,15 @@ static struct hostile *new_lane(uint32_t seed, struct house *house, uint32_t sel
         .workers = WORKERS,
         .observers = 2,
         .replicas = REPLICAS,
-        .layout = weir_layout_make(CHUNKS * ELEMENTS, ELEMENTS, SERVERS, 1),
+        .layout = layout,
         .gated = gated,
         .variables = gated ? 3 : 0,
         .pieces = pieces,
         .slots = 1,
-        .recorder_name = "ps/0 at there",
+        .copies = 1,
+        .chunks = holders,
+        .record = record_holders,
+        .server_names = server_names,
         .chief_name = "chief/0",
         .worker_names = worker_names,
         .hosts = hosts,
@@ -132,6 +139,7 @@ static struct hostile *new_lane(uint32_t seed, struct house *house, uint32_t sel
     struct weir_recorder_config recorder = {
         .replicas = REPLICAS,
         .hosts = hosts,
+        .holders = holders,
         .schedule = {.steps_per_epoch = 2, .epochs = 2, .validation_rounds = 1, .learning_rate = .1},
     };
     if (gated) {
