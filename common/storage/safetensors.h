@@ -36,6 +36,36 @@ struct weir_tensor {
 bool weir_safetensors_write(const char *path, const struct weir_tensor *tensors, size_t tensor_count,
                             const struct weir_metadata *metadata, size_t metadata_count, struct weir_error *err);
 
+/* ---- writing what is never in memory at once, to a file that is never written over */
+
+struct weir_tensor_kind {
+    const char *name;  /* UTF-8 */
+    const char *dtype; /* "F32", "U64", ...: any that the format has */
+    const uint64_t *shape;
+    size_t dimensions;
+};
+
+struct weir_safetensors_writer;
+
+/* Begins a file of these tensors; nothing is kept of the arguments. NULL with `err` set as for weir_safetensors_write.
+ */
+struct weir_safetensors_writer *weir_safetensors_begin(const char *path, const struct weir_tensor_kind *tensors,
+                                                       size_t tensor_count, const struct weir_metadata *metadata,
+                                                       size_t metadata_count, struct weir_error *err);
+
+/* The tensors' bytes, one behind the other, in any pieces; in all as many as their shapes say (asserted). After false
+ * only weir_safetensors_abandon may follow. */
+bool weir_safetensors_append(struct weir_safetensors_writer *writer, const void *bytes, size_t count,
+                             struct weir_error *err);
+
+/* Syncs the file and makes it appear, unless there is one (weir_file_commit_new); tells its length and its SHA-256
+ * (WEIR_DIGEST_HEX characters). Frees the writer in any case. */
+bool weir_safetensors_finish(struct weir_safetensors_writer *writer, uint64_t *file_bytes, char *sha256,
+                             struct weir_error *err);
+
+/* Removes what was written and frees the writer; NULL is allowed. */
+void weir_safetensors_abandon(struct weir_safetensors_writer *writer);
+
 /* ---- reading: the file is not trusted */
 
 struct weir_safetensors; /* an open file */
@@ -62,6 +92,10 @@ const struct weir_safetensors_entry *weir_safetensors_entry(const struct weir_sa
 const struct weir_safetensors_entry *weir_safetensors_find(const struct weir_safetensors *file, const char *name);
 /* The value of a key of the metadata; NULL if there is none. */
 const char *weir_safetensors_metadata(const struct weir_safetensors *file, const char *key);
+
+/* Of the whole file, and of an entry's first byte in it. */
+uint64_t weir_safetensors_bytes(const struct weir_safetensors *file);
+uint64_t weir_safetensors_offset(const struct weir_safetensors *file, const struct weir_safetensors_entry *entry);
 
 /* Reads an entry of dtype F32 whose shape is `shape`; anything else is an error that says both shapes. */
 bool weir_safetensors_read(struct weir_safetensors *file, const struct weir_safetensors_entry *entry,

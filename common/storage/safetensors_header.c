@@ -19,6 +19,14 @@ static const struct dtype dtypes[] = {{"F32", 4},     {"BOOL", 1}, {"U8", 1},  {
                                       {"I32", 4},     {"U32", 4},  {"F64", 8}, {"I64", 8}, {"U64", 8}};
 #define DTYPES (sizeof dtypes / sizeof *dtypes)
 
+uint64_t weir_safetensors_dtype_bytes(const char *dtype)
+{
+    for (size_t i = 0; i < DTYPES; i++)
+        if (strcmp(dtype, dtypes[i].name) == 0)
+            return dtypes[i].bytes;
+    return 0;
+}
+
 /* Room for one more: the row twice as long, all of it zero behind `count`. */
 static void *grow(void *row, size_t count, size_t *capacity, size_t size)
 {

@@ -17,7 +17,7 @@
 struct weir_safetensors {
     char *path;
     int fd;
-    uint64_t data_first;
+    uint64_t data_first, bytes;
     struct weir_safetensors_header header;
 };
 
@@ -66,6 +66,7 @@ static bool read_header(struct weir_safetensors *file, struct weir_error *err)
                               "again",
                               file->path);
     file->data_first = LENGTH_BYTES + count;
+    file->bytes = file_bytes;
     char *text = weir_alloc(count, 1, "a file's header");
     bool done = read_at(file, LENGTH_BYTES, text, count, err);
     if (done) {
@@ -128,6 +129,16 @@ const char *weir_safetensors_metadata(const struct weir_safetensors *file, const
         if (strcmp(file->header.metadata[i].key, key) == 0)
             return file->header.metadata[i].value;
     return NULL;
+}
+
+uint64_t weir_safetensors_bytes(const struct weir_safetensors *file)
+{
+    return file->bytes;
+}
+
+uint64_t weir_safetensors_offset(const struct weir_safetensors *file, const struct weir_safetensors_entry *entry)
+{
+    return file->data_first + entry->first;
 }
 
 #define SHAPE_TEXT 256

@@ -1,130 +1,110 @@
 #include "storage/safetensors.h"
 
-#include <inttypes.h>
+#include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "base/digest.h"
 #include "base/memory.h"
-#include "storage/json_text.h"
+#include "storage/safetensors_header.h"
 #include "storage/storage_file.h"
 
-#define ALIGNMENT 8
-#define LENGTH_BYTES 8
-
-static uint64_t tensor_bytes(const struct weir_tensor *tensor)
-{
-    uint64_t bytes = sizeof *tensor->values;
-    for (size_t d = 0; d < tensor->dimensions; d++)
-        bytes *= tensor->shape[d];
-    return bytes;
-}
-
-static void add_numbers(struct weir_text *text, const uint64_t *numbers, size_t count)
-{
-    weir_text_add(text, "[");
-    for (size_t i = 0; i < count; i++) {
-        if (i > 0)
-            weir_text_add(text, ",");
-        weir_text_add(text, "%" PRIu64, numbers[i]);
-    }
-    weir_text_add(text, "]");
-}
-
-static void add_metadata(struct weir_text *text, const struct weir_metadata *metadata, size_t count)
-{
-    weir_text_add(text, "\"__metadata__\":{");
-    for (size_t i = 0; i < count; i++) {
-        if (i > 0)
-            weir_text_add(text, ",");
-        weir_json_add_string(text, metadata[i].key);
-        weir_text_add(text, ":");
-        weir_json_add_string(text, metadata[i].value);
-    }
-    weir_text_add(text, "}");
-}
-
-static struct weir_text make_header(const struct weir_tensor *tensors, size_t tensor_count,
-                                    const struct weir_metadata *metadata, size_t metadata_count)
-{
-    struct weir_text text = {0};
-    uint64_t offsets[2] = {0, 0};
-    weir_text_add(&text, "{");
-    if (metadata_count)
-        add_metadata(&text, metadata, metadata_count);
-    for (size_t i = 0; i < tensor_count; i++) {
-        offsets[0] = offsets[1];
-        offsets[1] += tensor_bytes(&tensors[i]);
-        if (i > 0 || metadata_count)
-            weir_text_add(&text, ",");
-        weir_json_add_string(&text, tensors[i].name);
-        weir_text_add(&text, ":{\"dtype\":\"F32\",\"shape\":");
-        add_numbers(&text, tensors[i].shape, tensors[i].dimensions);
-        weir_text_add(&text, ",\"data_offsets\":");
-        add_numbers(&text, offsets, 2);
-        weir_text_add(&text, "}");
-    }
-    weir_text_add(&text, "}");
-    while (text.length % ALIGNMENT)
-        weir_text_add(&text, " ");
-    return text;
-}
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* The first of the names that occurs twice; NULL if there is none. Sorts them. */
-static const char *find_double(const char **names, size_t count)
-{
-    qsort(names, count, sizeof *names, by_text);
-    for (size_t i = 1; i < count; i++)
-        if (strcmp(names[i - 1], names[i]) == 0)
-            return names[i];
-    return NULL;
-}
-
-static bool check_names(const char *path, const struct weir_tensor *tensors, size_t tensor_count,
-                        const struct weir_metadata *metadata, size_t metadata_count, struct weir_error *err)
-{
-    const char **names = weir_alloc(tensor_count + metadata_count + 1, sizeof *names, "a file's names");
-    for (size_t i = 0; i < tensor_count; i++)
-        names[i] = tensors[i].name;
-    names[tensor_count] = "__metadata__";
-    for (size_t i = 0; i < metadata_count; i++)
-        names[tensor_count + 1 + i] = metadata[i].key;
-    const char *name = find_double(names, tensor_count + 1);
-    const char *key = find_double(names + tensor_count + 1, metadata_count);
-    free(names);
-    if (name)
-        return weir_error_set(err, "cannot write %s: two tensors are named \"%s\" (or one __metadata__); rename one",
-                              path, name);
-    if (key)
-        return weir_error_set(err, "cannot write %s: the metadata has \"%s\" twice; drop one", path, key);
-    return true;
-}
+/* ---- all at once */
 
 bool weir_safetensors_write(const char *path, const struct weir_tensor *tensors, size_t tensor_count,
                             const struct weir_metadata *metadata, size_t metadata_count, struct weir_error *err)
 {
-    if (!check_names(path, tensors, tensor_count, metadata, metadata_count, err))
-        return false;
-    struct weir_text header = make_header(tensors, tensor_count, metadata, metadata_count);
-    unsigned char length[LENGTH_BYTES];
-    for (size_t i = 0; i < LENGTH_BYTES; i++)
-        length[i] = (unsigned char)((uint64_t)header.length >> 8 * i);
-    struct weir_slice *slices = weir_alloc(tensor_count + 2, sizeof *slices, "a file's parts");
-    slices[0] = (struct weir_slice){length, sizeof length};
-    slices[1] = (struct weir_slice){header.bytes, header.length};
+    struct weir_tensor_kind *kinds = weir_alloc(tensor_count + 1, sizeof *kinds, "a file's parts");
     for (size_t i = 0; i < tensor_count; i++)
-        slices[i + 2] = (struct weir_slice){tensors[i].values, tensor_bytes(&tensors[i])};
-    bool done = header.length <= WEIR_SAFETENSORS_HEADER_BYTES_MAX
-                    ? weir_file_save(path, slices, tensor_count + 2, err)
-                    : weir_error_set(err,
-                                     "cannot write %s: the names of %zu tensors take more than %zu bytes; shorten "
-                                     "them",
-                                     path, tensor_count, WEIR_SAFETENSORS_HEADER_BYTES_MAX);
+        kinds[i] = (struct weir_tensor_kind){tensors[i].name, "F32", tensors[i].shape, tensors[i].dimensions};
+    struct weir_slice *slices = weir_alloc(tensor_count + 1, sizeof *slices, "a file's parts");
+    for (size_t i = 0; i < tensor_count; i++)
+        slices[i + 1] = (struct weir_slice){tensors[i].values, weir_safetensors_kind_bytes(&kinds[i])};
+    struct weir_text head;
+    bool done = weir_safetensors_head_make(&head, path, kinds, tensor_count, metadata, metadata_count, err);
+    slices[0] = (struct weir_slice){head.bytes, head.length};
+    done = done && weir_file_save(path, slices, tensor_count + 1, err);
+    free(head.bytes);
     free(slices);
-    free(header.bytes);
+    free(kinds);
     return done;
+}
+
+/* ---- piece by piece */
+
+struct weir_safetensors_writer {
+    struct weir_file *file;
+    struct weir_digest *digest;
+    uint64_t at, end; /* bytes of the file */
+};
+
+static bool append(struct weir_safetensors_writer *writer, const void *bytes, size_t count, struct weir_error *err)
+{
+    weir_digest_add(writer->digest, bytes, count);
+    writer->at += count;
+    return weir_file_append(writer->file, bytes, count, err);
+}
+
+static struct weir_safetensors_writer *begin(const char *path, const struct weir_text *head, uint64_t data_bytes,
+                                             struct weir_error *err)
+{
+    struct weir_file *file = weir_file_create(path, err);
+    if (!file)
+        return NULL;
+    struct weir_safetensors_writer *writer = weir_alloc(1, sizeof *writer, "a file being written");
+    writer->file = file;
+    writer->digest = weir_digest_new();
+    writer->end = head->length + data_bytes;
+    if (append(writer, head->bytes, head->length, err))
+        return writer;
+    weir_safetensors_abandon(writer);
+    return NULL;
+}
+
+struct weir_safetensors_writer *weir_safetensors_begin(const char *path, const struct weir_tensor_kind *tensors,
+                                                       size_t tensor_count, const struct weir_metadata *metadata,
+                                                       size_t metadata_count, struct weir_error *err)
+{
+    struct weir_safetensors_writer *writer = NULL;
+    struct weir_text head;
+    uint64_t data_bytes = 0;
+    for (size_t i = 0; i < tensor_count; i++) {
+        assert(weir_safetensors_dtype_bytes(tensors[i].dtype) > 0);
+        data_bytes += weir_safetensors_kind_bytes(&tensors[i]);
+    }
+    if (weir_safetensors_head_make(&head, path, tensors, tensor_count, metadata, metadata_count, err))
+        writer = begin(path, &head, data_bytes, err);
+    free(head.bytes);
+    return writer;
+}
+
+bool weir_safetensors_append(struct weir_safetensors_writer *writer, const void *bytes, size_t count,
+                             struct weir_error *err)
+{
+    assert(count <= writer->end - writer->at);
+    return append(writer, bytes, count, err);
+}
+
+static void release(struct weir_safetensors_writer *writer, char sha256[WEIR_DIGEST_HEX])
+{
+    weir_digest_end(writer->digest, sha256);
+    free(writer);
+}
+
+bool weir_safetensors_finish(struct weir_safetensors_writer *writer, uint64_t *file_bytes, char *sha256,
+                             struct weir_error *err)
+{
+    assert(writer->at == writer->end);
+    bool done = weir_file_commit_new(writer->file, err);
+    *file_bytes = writer->end;
+    release(writer, sha256);
+    return done;
+}
+
+void weir_safetensors_abandon(struct weir_safetensors_writer *writer)
+{
+    if (!writer)
+        return;
+    char unused[WEIR_DIGEST_HEX];
+    weir_file_abandon(writer->file);
+    release(writer, unused);
 }

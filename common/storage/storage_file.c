@@ -101,20 +101,36 @@ bool weir_file_append(struct weir_file *file, const void *bytes, size_t count, s
     return true;
 }
 
-/* Syncs the folder that holds `path`, so that its new entry outlives a crash. */
-static bool sync_folder(const char *path)
+static bool sync_folder(const char *folder)
 {
-    char *folder = weir_strdup(path), *slash = strrchr(folder, '/');
-    if (slash)
-        slash[slash == folder ? 1 : 0] = '\0';
-    int fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* A file system that cannot sync folders says EINVAL: it does what it can without. */
     bool done = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL);
     int saved = errno;
     if (fd >= 0)
         close(fd);
     errno = saved;
+    return done;
+}
+
+bool weir_folder_sync(const char *folder, struct weir_error *err)
+{
+    return sync_folder(folder) || weir_error_set(err,
+                                                 "cannot sync the folder %s: %s; what was written there may be "
+                                                 "lost in a crash",
+                                                 folder, strerror(errno));
+}
+
+/* Syncs the folder that holds `path`, so that its new entry outlives a crash. */
+static bool sync_folder_of(const char *path)
+{
+    char *folder = weir_strdup(path), *slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder ? 1 : 0] = '\0';
+    bool done = sync_folder(slash ? folder : ".");
+    int saved = errno;
     free(folder);
+    errno = saved;
     return done;
 }
 
@@ -125,24 +141,49 @@ static bool close_checked(struct weir_file *file)
     return close(fd) == 0;
 }
 
-/* Everything up to the moment when the path is the new file. */
-static bool publish(struct weir_file *file)
+/* A rename that fails where a file is. Network file systems may not know it; a second name is made there, in its place,
+ * which fails likewise. */
+static bool rename_new(const char *from, const char *to)
 {
-    if (!file->temporary)
-        return close_checked(file);
-    return fsync(file->fd) == 0 && close_checked(file) && rename(file->temporary, file->path) == 0;
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+        return true;
+    if ((errno != EINVAL && errno != ENOSYS) || link(from, to) != 0)
+        return false;
+    unlink(from); /* if it stays, it is a leftover like any other */
+    return true;
 }
 
-bool weir_file_commit(struct weir_file *file, struct weir_error *err)
+/* Everything up to the moment when the path is the new file. */
+static bool publish(struct weir_file *file, bool only_new)
 {
-    if (!publish(file)) {
+    if (!file->temporary) {
+        errno = EEXIST;
+        return !only_new && close_checked(file);
+    }
+    return fsync(file->fd) == 0 && close_checked(file) &&
+           (only_new ? rename_new(file->temporary, file->path) : rename(file->temporary, file->path) == 0);
+}
+
+static bool commit(struct weir_file *file, bool only_new, struct weir_error *err)
+{
+    if (!publish(file, only_new)) {
         fail(file->path, err);
         weir_file_abandon(file);
         return false;
     }
-    bool done = !file->temporary || sync_folder(file->path) || fail(file->path, err);
+    bool done = !file->temporary || sync_folder_of(file->path) || fail(file->path, err);
     release(file);
     return done;
+}
+
+bool weir_file_commit(struct weir_file *file, struct weir_error *err)
+{
+    return commit(file, false, err);
+}
+
+bool weir_file_commit_new(struct weir_file *file, struct weir_error *err)
+{
+    return commit(file, true, err);
 }
 
 void weir_file_abandon(struct weir_file *file)

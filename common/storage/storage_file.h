@@ -28,10 +28,16 @@ bool weir_file_append(struct weir_file *file, const void *bytes, size_t count, s
  * folder leaves the new file there: then it may be lost again in a crash.) */
 bool weir_file_commit(struct weir_file *file, struct weir_error *err);
 
+/* The same, but never in the place of another file: if one is there, false, and it stays as it is. */
+bool weir_file_commit_new(struct weir_file *file, struct weir_error *err);
+
 /* Removes what was written, and frees `file`; NULL is allowed. The path is as it was. */
 void weir_file_abandon(struct weir_file *file);
 
 /* All three at once: the file is the slices, one behind the other. */
 bool weir_file_save(const char *path, const struct weir_slice *slices, size_t slice_count, struct weir_error *err);
+
+/* Syncs a folder, so that what was made, renamed or removed in it outlives a crash. */
+bool weir_folder_sync(const char *folder, struct weir_error *err);
 
 #endif

@@ -69,6 +69,32 @@ static void two_writers_of_a_path_do_not_mix(void **state)
     assert_int_equal(folder_files(true), 1);
 }
 
+static void a_commit_of_a_new_file_never_replaces_one(void **state)
+{
+    (void)state;
+    char path[PATH_BYTES];
+    struct weir_error err;
+    struct weir_file *a = weir_file_create(in_folder("weights", path), &err), *b = weir_file_create(path, &err);
+    assert_true(weir_file_append(a, "aaa", 3, &err) && weir_file_append(b, "b", 1, &err));
+    assert_true(weir_file_commit_new(b, &err));
+    assert_false(weir_file_commit_new(a, &err));
+    assert_says(&err, path, "exists");
+    assert_content(path, "b");
+    assert_false(weir_file_commit_new(weir_file_create("/dev/null", &err), &err));
+    assert_says(&err, "/dev/null", "exists");
+    assert_int_equal(folder_files(true), 1);
+}
+
+static void a_folder_that_cannot_be_synced_is_named(void **state)
+{
+    (void)state;
+    char path[PATH_BYTES];
+    struct weir_error err;
+    assert_true(weir_folder_sync(folder, &err));
+    assert_false(weir_folder_sync(in_folder("missing", path), &err));
+    assert_says(&err, path, "No such file");
+}
+
 static void a_relative_path_works(void **state)
 {
     (void)state;
@@ -155,6 +181,8 @@ int main(void)
         cmocka_unit_test(a_file_replaces_the_old_one_and_leaves_nothing_else),
         cmocka_unit_test(the_old_file_stays_until_the_commit),
         cmocka_unit_test(two_writers_of_a_path_do_not_mix),
+        cmocka_unit_test(a_commit_of_a_new_file_never_replaces_one),
+        cmocka_unit_test(a_folder_that_cannot_be_synced_is_named),
         cmocka_unit_test(a_relative_path_works),
         cmocka_unit_test(a_full_disk_is_reported_and_keeps_the_old_file),
         cmocka_unit_test(a_device_is_written_and_not_replaced),
