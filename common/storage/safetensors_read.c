@@ -1,6 +1,5 @@
 #include "storage/safetensors.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +9,9 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "storage/safetensors_header.h"
+#include "storage/storage_file.h"
 
-#define LENGTH_BYTES 8
-#define READ_BYTES_MAX ((size_t)1 << 30)
+#define LENGTH_BYTES WEIR_SAFETENSORS_LENGTH_BYTES
 
 struct weir_safetensors {
     char *path;
@@ -21,27 +20,9 @@ struct weir_safetensors {
     struct weir_safetensors_header header;
 };
 
-static bool fail(const struct weir_safetensors *file, struct weir_error *err)
-{
-    return weir_error_set(err, "cannot read %s: %s; check the path and who may read it", file->path, strerror(errno));
-}
-
 static bool read_at(struct weir_safetensors *file, uint64_t at, void *bytes, size_t count, struct weir_error *err)
 {
-    char *to = bytes;
-    while (count > 0) {
-        ssize_t got = pread(file->fd, to, count < READ_BYTES_MAX ? count : READ_BYTES_MAX, (off_t)at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return fail(file, err);
-        if (got == 0)
-            return weir_error_set(err, "%s ends at byte %" PRIu64 ": it is cut short; write it again", file->path, at);
-        to += got;
-        at += (uint64_t)got;
-        count -= (size_t)got;
-    }
-    return true;
+    return weir_file_read_at(file->fd, file->path, at, bytes, count, err);
 }
 
 static bool read_header(struct weir_safetensors *file, struct weir_error *err)

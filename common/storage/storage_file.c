@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 #define NAMES_TRIED 100 /* a process with our number may have died here before, in another container */
 #define WRITE_BYTES_MAX ((size_t)1 << 30)
+#define READ_BYTES_MAX ((size_t)1 << 30)
 
 struct weir_file {
     char *path;
@@ -206,4 +208,22 @@ bool weir_file_save(const char *path, const struct weir_slice *slices, size_t sl
             return false;
         }
     return weir_file_commit(file, err);
+}
+
+bool weir_file_read_at(int fd, const char *path, uint64_t at, void *bytes, size_t count, struct weir_error *err)
+{
+    char *to = bytes;
+    while (count > 0) {
+        ssize_t got = pread(fd, to, count < READ_BYTES_MAX ? count : READ_BYTES_MAX, (off_t)at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return weir_error_set(err, "cannot read %s: %s; check the path and who may read it", path, strerror(errno));
+        if (got == 0)
+            return weir_error_set(err, "%s ends at byte %" PRIu64 ": it is cut short; write it again", path, at);
+        to += got;
+        at += (uint64_t)got;
+        count -= (size_t)got;
+    }
+    return true;
 }

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 #include "base/slice.h"
@@ -36,6 +37,9 @@ void weir_file_abandon(struct weir_file *file);
 
 /* All three at once: the file is the slices, one behind the other. */
 bool weir_file_save(const char *path, const struct weir_slice *slices, size_t slice_count, struct weir_error *err);
+
+/* Reads `count` bytes from `at` on of a file that is open; `path` names it in errors. */
+bool weir_file_read_at(int fd, const char *path, uint64_t at, void *bytes, size_t count, struct weir_error *err);
 
 /* Syncs a folder, so that what was made, renamed or removed in it outlives a crash. */
 bool weir_folder_sync(const char *folder, struct weir_error *err);
