@@ -88,7 +88,8 @@ static void decide_manifests(struct pruning *pruning, size_t keep)
         if (!pruning->newest)
             pruning->newest = file;
     }
-    qsort(pruning->needed, pruning->needed_count, sizeof *pruning->needed, by_text);
+    if (pruning->needed_count)
+        qsort(pruning->needed, pruning->needed_count, sizeof *pruning->needed, by_text);
 }
 
 /* What is newer than the newest snapshot may belong to the next one. */

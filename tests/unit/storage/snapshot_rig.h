@@ -51,7 +51,7 @@ static inline bool rig_part(const struct weir_snapshot_info *info, uint32_t firs
                             struct weir_snapshot_part *part, struct weir_error *err)
 {
     const struct weir_snapshot_layout *layout = &info->layout;
-    uint32_t chunks[FLAT], count = 0;
+    uint32_t chunks[FLAT] = {0}, count = 0;
     for (uint32_t c = first; (uint64_t)c * layout->chunk_elements < FLAT; c += stride)
         chunks[count++] = c;
     struct weir_snapshot_writer *writer = weir_snapshot_part_begin(folder, info, chunks, count, err);

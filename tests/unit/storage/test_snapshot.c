@@ -151,7 +151,7 @@ static void a_part_that_is_not_as_reported_is_refused(void **state)
     (void)state;
     char path[PATH_BYTES];
     struct weir_error err;
-    struct weir_snapshot_part parts[2], changed[2], of_step_6;
+    struct weir_snapshot_part parts[2], changed[2], of_step_6 = {.bytes = 0};
     struct weir_snapshot_info info = rig_info(0, 5), later = rig_info(0, 6);
     assert_true(rig_part(&info, 0, 2, &parts[0], &err) && rig_part(&info, 1, 2, &parts[1], &err) &&
                 rig_part(&later, 1, 2, &of_step_6, &err));
