@@ -86,6 +86,38 @@ static void a_snapshot_tells_all_that_it_was_told(void **state)
     assert_int_equal(folder_files(true), 3);
 }
 
+/* Byte for byte what docs/snapshots.md says, so that other programs can read it. */
+static void a_manifest_is_what_the_format_says(void **state)
+{
+    (void)state;
+    char name[WEIR_SNAPSHOT_NAME_BYTES], path[PATH_BYTES], hex[WEIR_DIGEST_HEX], expected[4096], text[4096] = "";
+    struct weir_error err;
+    struct weir_snapshot_part part;
+    struct weir_snapshot_info info = rig_info(3, 1200);
+    assert_true(rig_part(&info, 0, 1, &part, &err));
+    assert_true(weir_snapshot_publish(folder, &info, &part, 1, name, &err));
+    assert_string_equal(name, "0123456789ab-g000003-s000000001200.json");
+    assert_int_equal(strncmp(part.name, "0123456789ab-g000003-s000000001200-c000000-", 43), 0);
+    int length =
+        snprintf(expected, sizeof expected,
+                 "{\n\"format\": \"weir-snapshot\",\n\"version\": 1,\n\"job\": \"small\",\n\"hash\": \"" HASH "\",\n"
+                 "\"generation\": 3,\n\"step\": 1200,\n\"replicas\": 3,\n\"flat_elements\": 80,\n"
+                 "\"chunk_elements\": 16,\n\"clocks\": 0,\n\"slots\": [\"momentum\", \"velocity\"],\n\"variables\": [\n"
+                 " {\"name\": \"dense/kernel\", \"offset\": 0, \"shape\": [7, 5]},\n"
+                 " {\"name\": \"dense/b\xC3\xAF\\\"as\", \"offset\": 48, \"shape\": [5]},\n"
+                 " {\"name\": \"scale\", \"offset\": 64, \"shape\": []}],\n\"parts\": [\n"
+                 " {\"name\": \"%s\", \"bytes\": %d, \"sha256\": \"%s\"}],\n"
+                 "\"keys\": \"{\\\"fit.epochs\\\":1}\\u000a{\\\"seed\\\":0}\\u000a\",\n\"record\": \"0800ff10\",\n",
+                 part.name, (int)part.bytes, part.sha256);
+    struct weir_digest *digest = weir_digest_new();
+    weir_digest_add(digest, expected, (size_t)length);
+    weir_digest_end(digest, hex);
+    length += snprintf(expected + length, sizeof expected - (size_t)length, "\"sha256\": \"%s\"\n}\n", hex);
+    assert_int_equal(read_bytes(in_folder(name, path), text, sizeof text - 1), length);
+    assert_string_equal(text, expected);
+    folder_files(true);
+}
+
 static void clocks_come_back(void **state)
 {
     (void)state;
@@ -353,6 +385,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_saved_is_read_by_any_range),
         cmocka_unit_test(a_snapshot_tells_all_that_it_was_told),
+        cmocka_unit_test(a_manifest_is_what_the_format_says),
         cmocka_unit_test(clocks_come_back),
         cmocka_unit_test(generation_counts_before_step),
         cmocka_unit_test(only_above_every_manifest_that_is_there),
