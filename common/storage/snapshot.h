@@ -136,7 +136,9 @@ struct weir_snapshot_wanted {
 /* Told of each snapshot that is not taken, the newest first; `reason` names it. */
 typedef void weir_snapshot_refused(void *context, const char *name, const char *reason);
 
-/* The newest that can be used, in *snapshot; NULL there if there is none. False only if the folder cannot be read. */
+/* The newest that can be used, in *snapshot; NULL there if there is none. False if the folder cannot be read. While
+ * another process writes and prunes there, it begins again where what it was about to take is gone (and tells of those
+ * that it refuses again). */
 bool weir_snapshot_find(const char *folder, const struct weir_snapshot_wanted *wanted, weir_snapshot_refused *refused,
                         void *context, struct weir_snapshot **snapshot, struct weir_error *err);
 

@@ -1,4 +1,5 @@
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "storage/storage_file.h"
 
 #define OPEN_MAX 64 /* descriptors that a snapshot keeps: chunks lie in turn on all parts */
+#define FIND_TRIES 100
 #define VERIFY_BYTES ((size_t)1 << 20)
 
 struct weir_snapshot {
@@ -88,21 +90,49 @@ struct weir_snapshot *weir_snapshot_open(const char *folder, const char *name, s
     return NULL;
 }
 
+enum found { FOUND, FOUND_NONE, FOUND_CHANGED };
+
+/* Whether the manifest was removed since it was listed: by a chief that made newer ones. */
+static bool is_gone(const char *folder, const char *name)
+{
+    char *path = weir_snapshot_path(folder, name);
+    bool gone = access(path, F_OK) != 0 && errno == ENOENT;
+    free(path);
+    return gone;
+}
+
+static enum found find_in_list(const char *folder, const struct weir_snapshot_list *list,
+                               const struct weir_snapshot_wanted *wanted, weir_snapshot_refused *refused, void *context,
+                               struct weir_snapshot **snapshot)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        struct weir_error reason;
+        *snapshot = open_wanted(folder, list->entries[i].name, wanted, &reason);
+        if (*snapshot)
+            return FOUND;
+        if (is_gone(folder, list->entries[i].name))
+            return FOUND_CHANGED;
+        if (refused)
+            refused(context, list->entries[i].name, reason.text);
+    }
+    return FOUND_NONE;
+}
+
 bool weir_snapshot_find(const char *folder, const struct weir_snapshot_wanted *wanted, weir_snapshot_refused *refused,
                         void *context, struct weir_snapshot **snapshot, struct weir_error *err)
 {
     struct weir_snapshot_list list;
     *snapshot = NULL;
-    if (!weir_snapshot_list(folder, &list, err))
-        return false;
-    for (size_t i = 0; i < list.count && !*snapshot; i++) {
-        struct weir_error reason;
-        *snapshot = open_wanted(folder, list.entries[i].name, wanted, &reason);
-        if (!*snapshot && refused)
-            refused(context, list.entries[i].name, reason.text);
+    for (int i = 0; i < FIND_TRIES; i++) {
+        if (!weir_snapshot_list(folder, &list, err))
+            return false;
+        enum found found = find_in_list(folder, &list, wanted, refused, context, snapshot);
+        weir_snapshot_list_free(&list);
+        if (found != FOUND_CHANGED)
+            return true;
     }
-    weir_snapshot_list_free(&list);
-    return true;
+    return weir_error_set(
+        err, "the snapshots in %s are removed as fast as they are found; end the job that writes there", folder);
 }
 
 void weir_snapshot_close(struct weir_snapshot *snapshot)

@@ -143,6 +143,38 @@ static void a_sync_that_is_left_out_loses_snapshots(void **state)
     faults.folder_sync_lies = false;
 }
 
+/* Whoever looks while another process saves and removes finds one at every moment, and never an older one than before.
+ */
+static void one_is_found_while_others_come_and_go(void **state)
+{
+    (void)state;
+    uint64_t seen = 1, looks = 0;
+    folder_files(true);
+    rig_save_step(3, 1);
+    fflush(NULL);
+    pid_t child = fork();
+    for (uint64_t step = 2; child == 0 && step <= 300; step++) {
+        struct weir_snapshot_info info = rig_info(3, step);
+        struct weir_error err;
+        size_t removed;
+        if (!rig_try(&info, 2, NULL, &err) || !weir_snapshot_prune(folder, HASH, 1, &removed, &err))
+            _exit(1);
+    }
+    if (child == 0)
+        _exit(FAULT_EXIT);
+    int status;
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        uint64_t step = find_step();
+        assert_true(step >= seen);
+        assert_int_equal(refusals.count, 0);
+        seen = step;
+        looks++;
+    }
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == FAULT_EXIT);
+    assert_int_equal(find_step(), 300);
+    assert_true(looks > 0);
+}
+
 static void assert_failed_well(enum outcome outcome, const struct weir_error *err)
 {
     uint64_t step = find_step();
@@ -239,6 +271,7 @@ int main(void)
         cmocka_unit_test(a_sync_that_is_left_out_loses_snapshots),
         cmocka_unit_test(whatever_call_fails_is_told_and_leaves_a_snapshot),
         cmocka_unit_test(a_full_disk_leaves_the_older_snapshot_and_no_rubbish),
+        cmocka_unit_test(one_is_found_while_others_come_and_go),
         cmocka_unit_test(writes_that_are_cut_short_are_gone_on_with),
     };
     return cmocka_run_group_tests(tests, folder_begin, folder_end);
