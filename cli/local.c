@@ -5,11 +5,23 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/ports.h"
 
-#define WORKER_RESTARTS 5 /* the chief gives up one that was started again more often within some minutes */
+/* How each role is supervised. The protocol can lose workers only, so far: where another role ends, so does the job. */
+static const struct policy {
+    bool leads, may_be_lost;
+    int goes_with;
+} policies[WEIR_ROLES] = {
+    [WEIR_CHIEF] = {.leads = true},
+    [WEIR_PS] = {.may_be_lost = false},
+    [WEIR_WORKER] = {.may_be_lost = true, .goes_with = WEIR_EXIT_DRAINED},
+};
+
+#define RESTARTS_MAX 5 /* as the chief has it */
+#define RESTARTS_NS (600 * WEIR_NS_PER_S)
 
 /* The file of this program, so that ps shows its name; if it is no longer there, what the kernel kept of it. */
 static void find_program(char *path, size_t path_bytes)
@@ -44,14 +56,17 @@ static void fill_role(struct weir_local *local, size_t i, const char *progress)
     snprintf(role->name, sizeof role->name, "%s/%u", weir_role_names[role->role], role->index);
     weir_local_route(local, i, local->ports);
     role->environment[1] = is_chief ? progress_variable(progress) : "WEIR_PROGRESS";
+    const struct policy *policy = &policies[role->role];
     local->children[i] = (struct weir_child){
         .name = role->name,
         .program = local->program,
         .arguments = (const char *const *)(is_chief ? local->chief_arguments : local->arguments),
         .environment = role->environment,
-        .leads = is_chief,
-        .goes_with = is_chief || is_ps ? 0 : WEIR_EXIT_DRAINED,
-        .restarts = is_chief || is_ps ? 0 : WORKER_RESTARTS,
+        .leads = policy->leads,
+        .may_be_lost = policy->may_be_lost,
+        .goes_with = policy->goes_with,
+        .final_status = WEIR_EXIT_WRONG_USE,
+        .restarts = {RESTARTS_MAX, RESTARTS_NS},
     };
 }
 

@@ -1,5 +1,3 @@
-#include "runtime/process.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,50 +9,12 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
-#include "runtime/process_environment.h"
+#include "runtime/process_state.h"
 
-#define READ_BYTES 65536
-#define LIFELINE_FD 3      /* in a child, next to the three standard ones */
 #define LAST_WORDS_MS 1000 /* for what grandchildren that keep a pipe open may still write */
 #define NAMES_IN_A_NOTE 8
-#define PAUSE_MS 100 /* before a child is started again, the first time */
-#define PAUSE_MOST_MS 5000
-#define CLOSING_MS 10
-
-struct pipe_reader {
-    struct member *member;
-    uv_pipe_t pipe;
-    bool open;
-};
-
-struct member {
-    struct weir_group *group;
-    size_t index;
-    uv_process_t process;
-    struct pipe_reader output, errors;
-    struct weir_lines lines; /* of standard error */
-    struct weir_child_end *end;
-    uv_timer_t again; /* it is started again when this rings */
-    bool expected;    /* its end is meant */
-    bool awaited;     /* and it will be started again */
-};
-
-enum group_phase { RUNNING, GRACE, STOPPING, KILLED };
-
-struct weir_group {
-    const struct weir_group_options *options;
-    uv_loop_t loop;
-    uv_signal_t interrupt, terminate;
-    uv_timer_t timer, alarm;
-    struct member *members;
-    size_t alive, open_pipes;
-    enum group_phase phase;
-    unsigned interrupted, ended;
-    int lifeline[2];
-    int null_input;
-    char buffer[READ_BYTES];
-};
 
 static void note(struct weir_group *group, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -106,11 +66,12 @@ static void signal_all(struct weir_group *group, int signal)
 
 static void on_timer(uv_timer_t *timer);
 
-static void stop_all(struct weir_group *group)
+void weir_group_stop_all(struct weir_group *group)
 {
     group->phase = STOPPING;
     signal_all(group, SIGTERM);
     uv_timer_start(&group->timer, on_timer, group->options->stop_ms, 0);
+    weir_group_look_for_the_end(group); /* all may just be about to be started again */
 }
 
 static void kill_all(struct weir_group *group)
@@ -120,25 +81,6 @@ static void kill_all(struct weir_group *group)
     signal_all(group, SIGKILL);
 }
 
-static void hand_on_line(void *context, const char *text, size_t bytes)
-{
-    struct member *member = context;
-    const struct weir_group_options *options = member->group->options;
-    if (options->line)
-        options->line(options->context, member->index, text, bytes);
-}
-
-static void close_reader(struct pipe_reader *reader)
-{
-    if (!reader->open)
-        return;
-    if (reader == &reader->member->errors)
-        weir_lines_end(&reader->member->lines);
-    reader->open = false;
-    reader->member->group->open_pipes--;
-    uv_close((uv_handle_t *)&reader->pipe, NULL);
-}
-
 /* The deadline of the phase has come. */
 static void on_timer(uv_timer_t *timer)
 {
@@ -146,14 +88,12 @@ static void on_timer(uv_timer_t *timer)
     char names[512];
     list_alive(group, names, sizeof names);
     if (group->alive == 0) {
-        for (size_t i = 0; i < group->options->count; i++) {
-            close_reader(&group->members[i].output);
-            close_reader(&group->members[i].errors);
-        }
+        for (size_t i = 0; i < group->options->count; i++)
+            weir_member_close(&group->members[i]);
         uv_stop(&group->loop);
     } else if (group->phase == GRACE) {
         note(group, "still running after %g s: %s: sending SIGTERM", group->options->grace_ms / 1000.0, names);
-        stop_all(group);
+        weir_group_stop_all(group);
     } else if (group->phase == STOPPING) {
         note(group, "not stopped after %g s: %s: sending SIGKILL", group->options->stop_ms / 1000.0, names);
         kill_all(group);
@@ -167,14 +107,12 @@ static void on_signal(uv_signal_t *handle, int signal)
         return;
     if (group->interrupted++ == 0) {
         note(group, "%s: stopping all roles (once more kills them)", signal == SIGINT ? "interrupted" : "terminated");
-        stop_all(group);
+        weir_group_stop_all(group);
     } else {
         note(group, "killing all roles");
         kill_all(group);
     }
 }
-
-/* ---- what children write */
 
 static bool awaits_somebody(const struct weir_group *group)
 {
@@ -184,7 +122,7 @@ static bool awaits_somebody(const struct weir_group *group)
     return awaits && group->phase == RUNNING;
 }
 
-static void stop_loop_when_done(struct weir_group *group)
+void weir_group_look_for_the_end(struct weir_group *group)
 {
     if (group->alive > 0 || awaits_somebody(group))
         return;
@@ -194,193 +132,110 @@ static void stop_loop_when_done(struct weir_group *group)
         uv_timer_start(&group->timer, on_timer, LAST_WORDS_MS, 0);
 }
 
-static void on_buffer(uv_handle_t *handle, size_t wanted, uv_buf_t *buffer)
+/* ---- how children end */
+
+static bool have_joined(const struct weir_group *group)
 {
-    (void)wanted;
-    struct weir_group *group = ((struct pipe_reader *)handle->data)->member->group;
-    *buffer = uv_buf_init(group->buffer, sizeof group->buffer);
+    return !group->options->joined || group->options->joined(group->options->context);
 }
 
-static void on_bytes(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
+static void begin_grace(struct weir_group *group)
 {
-    struct pipe_reader *reader = stream->data;
-    struct member *member = reader->member;
-    const struct weir_group_options *options = member->group->options;
-    bool is_output = reader == &member->output;
-    if (count > 0 && is_output && options->output)
-        options->output(options->context, member->index, buffer->base, (size_t)count);
-    else if (count > 0 && !is_output)
-        weir_lines_take(&member->lines, buffer->base, (size_t)count);
-    if (count >= 0)
-        return;
-    close_reader(reader);
-    stop_loop_when_done(member->group);
+    group->phase = GRACE;
+    uv_timer_start(&group->timer, on_timer, group->options->grace_ms, 0);
 }
 
-/* ---- starting */
-
-static void on_again(uv_timer_t *timer);
-
-/* Whether a child that failed is to be started again; then it will be. */
-static bool plan_restart(struct member *member, const char *how)
+/* One that may be lost has failed after `lived_ns` (0: it could not be started). Whether nobody else need end: it is
+ * started again, or the others can do without it. */
+static bool is_made_good(struct member *member, const char *what, uint64_t lived_ns)
 {
     struct weir_group *group = member->group;
-    const struct weir_child *child = &group->options->children[member->index];
-    if (group->phase != RUNNING || child->restarts == 0)
-        return false;
-    if (member->end->restarts == child->restarts) {
-        note(group, "%s ended with %s, for the %uth time: it is not started again", child->name, how,
-             child->restarts + 1);
+    const struct weir_group_options *options = group->options;
+    const struct weir_child *child = &options->children[member->index];
+    const struct weir_child_end *end = member->end;
+    const char *again = lived_ns ? "started again" : "tried again";
+    uint32_t pause_ms, restarts = member->restart.restarts.count;
+    if (lived_ns && child->final_status && !end->signal && end->status == child->final_status) {
+        note(group, "%s, which another start does not mend: it is not started again", what);
+    } else if (weir_restart_plan(&member->restart, &child->restarts, lived_ns, weir_clock_ns(), &pause_ms)) {
+        note(group, "%s: it is %s in %g s", what, again, pause_ms / 1000.0);
+        member->awaited = true;
+        weir_member_start_again(member, pause_ms);
         return true;
+    } else if (child->restarts.most == 0) {
+        note(group, "%s: it is not %s", what, again);
+    } else {
+        note(group, "%s, after %u restart%s within %g s: it is not %s", what, restarts, restarts == 1 ? "" : "s",
+             (double)child->restarts.window_ns / 1e9, again);
     }
-    uint64_t pause_ms = PAUSE_MS;
-    for (unsigned i = 0; i < member->end->restarts && pause_ms < PAUSE_MOST_MS; i++)
-        pause_ms *= 2;
-    note(group, "%s ended with %s: it is started again in %g s", child->name, how, (double)pause_ms / 1000);
-    uv_timer_start(&member->again, on_again, pause_ms, 0);
-    return true;
+    member->end->given_up = true;
+    return !options->can_do_without || options->can_do_without(options->context, member->index);
 }
 
-static void on_exit_of_child(uv_process_t *process, int64_t status, int signal)
+static void take_failure(struct member *member, const char *what, uint64_t lived_ns)
+{
+    struct weir_group *group = member->group;
+    bool joined = have_joined(group);
+    bool may_be_lost = joined && group->options->children[member->index].may_be_lost;
+    if (group->phase == RUNNING && may_be_lost) {
+        if (!is_made_good(member, what, lived_ns))
+            begin_grace(group);
+        return;
+    }
+    if (!member->end->stopped)
+        note(group, "%s", what);
+    if (group->phase == RUNNING && joined)
+        begin_grace(group);
+    else if (group->phase == RUNNING)
+        weir_group_stop_all(group);
+}
+
+void weir_group_start_failed(struct member *member, const char *why)
+{
+    take_failure(member, why, 0);
+    weir_group_look_for_the_end(member->group);
+}
+
+void weir_member_exited(uv_process_t *process, int64_t status, int signal)
 {
     struct member *member = process->data;
     struct weir_group *group = member->group;
     const struct weir_child *child = &group->options->children[member->index];
-    member->end->state = WEIR_CHILD_ENDED;
-    member->end->status = (int)status;
-    member->end->signal = signal;
-    member->end->order = ++group->ended;
+    struct weir_child_end *end = member->end;
+    end->state = WEIR_CHILD_ENDED;
+    end->status = (int)status;
+    end->signal = signal;
+    end->order = ++group->ended;
+    end->went = child->goes_with && status == child->goes_with && signal == 0 && have_joined(group);
     group->alive--;
     uv_close((uv_handle_t *)process, NULL);
-    bool joined = !group->options->joined || group->options->joined(group->options->context);
-    bool went = joined && child->goes_with && status == child->goes_with && signal == 0;
-    bool failed = !went && (status != 0 || signal != 0);
-    char how[128];
     if (group->options->ended)
-        group->options->ended(group->options->context, group, member->index, member->end);
-    if (member->expected && group->phase == RUNNING) {
-        stop_loop_when_done(group);
-        return;
+        group->options->ended(group->options->context, group, member->index, end);
+    if (!member->expected || group->phase != RUNNING) {
+        char how[128], what[256];
+        weir_child_describe(end, how, sizeof how);
+        snprintf(what, sizeof what, "%s ended with %s", child->name, how);
+        if (end->went)
+            note(group, "%s: it is drained, and not started again", what);
+        else if (status != 0 || signal != 0)
+            take_failure(member, what, weir_clock_ns() - member->began_ns + 1);
+        else if (child->leads && group->phase == RUNNING)
+            begin_grace(group);
     }
-    weir_child_describe(member->end, how, sizeof how);
-    member->end->went = went;
-    if (went)
-        note(group, "%s ended with %s: it is drained, and not started again", child->name, how);
-    if (failed && joined && plan_restart(member, how)) {
-        stop_loop_when_done(group);
-        return;
-    }
-    if (failed && !member->end->stopped)
-        note(group, "%s ended with %s", child->name, how);
-    if (group->phase == RUNNING && group->alive > 0 && failed && !joined) {
-        stop_all(group);
-    } else if (group->phase == RUNNING && group->alive > 0 && (failed || child->leads)) {
-        group->phase = GRACE;
-        uv_timer_start(&group->timer, on_timer, group->options->grace_ms, 0);
-    }
-    stop_loop_when_done(group);
+    weir_group_look_for_the_end(group);
 }
 
-/* Makes the pipe that `reader` reads and returns its write end, or a negative error number. */
-static int open_reader(struct pipe_reader *reader, struct member *member)
-{
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return -errno;
-    reader->member = member;
-    uv_pipe_init(&member->group->loop, &reader->pipe, 0);
-    reader->pipe.data = reader;
-    reader->open = true;
-    member->group->open_pipes++;
-    int rc = uv_pipe_open(&reader->pipe, ends[0]);
-    if (rc == 0)
-        rc = uv_read_start((uv_stream_t *)&reader->pipe, on_buffer, on_bytes);
-    if (rc != 0) {
-        close(ends[1]);
-        return rc;
-    }
-    return ends[1];
-}
-
-static int spawn(struct member *member, const struct weir_child *child, int output, int errors)
-{
-    char lifeline[64];
-    snprintf(lifeline, sizeof lifeline, "WEIR_LIFELINE_FD=%d", LIFELINE_FD);
-    uv_stdio_container_t stdio[LIFELINE_FD + 1] = {
-        {.flags = UV_INHERIT_FD, .data.fd = member->group->null_input},
-        {.flags = UV_INHERIT_FD, .data.fd = output},
-        {.flags = UV_INHERIT_FD, .data.fd = errors},
-        {.flags = UV_INHERIT_FD, .data.fd = member->group->lifeline[0]},
-    };
-    char **environment = weir_process_environment(child->environment, lifeline);
-    uv_process_options_t options = {
-        .exit_cb = on_exit_of_child,
-        .file = child->program,
-        .args = (char **)child->arguments, /* only read */
-        .env = environment,
-        .stdio = stdio,
-        .stdio_count = LIFELINE_FD + 1,
-    };
-    int rc = uv_spawn(&member->group->loop, &member->process, &options);
-    free(environment);
-    return rc;
-}
-
-static bool start_member(struct member *member, struct weir_error *err)
-{
-    struct weir_group *group = member->group;
-    const struct weir_child *child = &group->options->children[member->index];
-    int output = open_reader(&member->output, member);
-    int errors = output < 0 ? output : open_reader(&member->errors, member);
-    int rc = errors < 0 ? errors : spawn(member, child, output, errors);
-    if (output >= 0)
-        close(output);
-    if (errors >= 0)
-        close(errors);
-    member->process.data = member;
-    if (rc != 0)
-        return weir_error_set(err, "%s can't be started (%s): %s", child->name, child->program, uv_strerror(rc));
-    member->end->state = WEIR_CHILD_RUNNING;
-    member->end->pid = member->process.pid;
-    group->alive++;
-    return true;
-}
-
-static void on_again(uv_timer_t *timer)
-{
-    struct member *member = timer->data;
-    struct weir_error err;
-    if (member->group->phase != RUNNING)
-        return;
-    member->expected = member->awaited = false;
-    if (member->output.open || member->errors.open) { /* whoever holds them is not the child */
-        close_reader(&member->output);
-        close_reader(&member->errors);
-        uv_timer_start(timer, on_again, CLOSING_MS, 0);
-        return;
-    }
-    member->end->restarts++;
-    if (!start_member(member, &err))
-        note(member->group, "%s", err.text);
-}
+/* ---- the group's life */
 
 static bool start_all(struct weir_group *group, struct weir_child_end *ends, struct weir_error *err)
 {
-    for (size_t i = 0; i < group->options->count; i++) {
-        ends[i] = (struct weir_child_end){0};
-        group->members[i].group = group;
-        group->members[i].index = i;
-        group->members[i].end = &ends[i];
-        uv_timer_init(&group->loop, &group->members[i].again);
-        group->members[i].lines.line = hand_on_line;
-        group->members[i].lines.context = &group->members[i];
-        group->members[i].again.data = &group->members[i];
-    }
+    for (size_t i = 0; i < group->options->count; i++)
+        weir_member_init(group, i, &ends[i]);
     group->null_input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (group->null_input < 0 || pipe2(group->lifeline, O_CLOEXEC) != 0)
         return weir_error_set(err, "no child can be started: %s", strerror(errno));
     for (size_t i = 0; i < group->options->count; i++)
-        if (!start_member(&group->members[i], err))
+        if (!weir_member_start(&group->members[i], err))
             return false;
     return true;
 }
@@ -432,14 +287,14 @@ bool weir_group_start(struct weir_group *group, size_t child)
     struct member *member = &group->members[child];
     if (member->end->state != WEIR_CHILD_ENDED || group->phase != RUNNING)
         return false;
-    uv_timer_start(&member->again, on_again, 0, 0);
+    weir_member_start_again(member, 0);
     return true;
 }
 
 void weir_group_stop(struct weir_group *group)
 {
     if (group->phase == RUNNING || group->phase == GRACE)
-        stop_all(group);
+        weir_group_stop_all(group);
 }
 
 static void close_everything(uv_handle_t *handle, void *unused)

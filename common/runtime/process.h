@@ -8,8 +8,10 @@
  * know of each other (`joined`) is missed by nobody, so the others get SIGTERM at once.
  *   - a child ends with the exit status by which it says that it goes for good (`goes_with`), once all know of each
  *     other: no failure, and nobody else ends.
- *   - a child that may be started again (`restarts`) fails once all know of each other: it is, after a pause that
- *     doubles each time, and nobody else ends; when it has failed once more than that, it stays away.
+ *   - a child that may be lost fails once all know of each other: nobody else ends, and it is started again after a
+ *     pause that doubles each time until it has lived in peace for a while (process_restart.h). A start that fails is a
+ *     failure, too, and is tried again. Once it has failed more often than `restarts` allows, or with `final_status`,
+ *     it is given up; the group ends as after any failure if the others can't do without it (`can_do_without`).
  *   - SIGINT or SIGTERM reaches the parent: children get SIGTERM and `stop_ms`; a second one kills at once.
  *   - the parent dies, however: children end at once, by the lifeline (below).
  *
@@ -24,6 +26,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/restarts.h"
 #include "runtime/lines.h"
 
 struct weir_child {
@@ -33,7 +36,9 @@ struct weir_child {
     const char *const *environment; /* NAME=VALUE or NAME (unset) on top of the parent's, ends with NULL; or NULL */
     bool leads;                     /* once it has ended, the others should, too */
     int goes_with;                  /* an exit status, as above; 0: none */
-    unsigned restarts;              /* how often it is started again when it has failed */
+    bool may_be_lost;               /* if it fails, it is started again, or else given up */
+    int final_status;               /* an exit status that another start does not mend; 0: none */
+    struct weir_restart_limit restarts;
 };
 
 enum weir_child_state { WEIR_CHILD_NOT_STARTED, WEIR_CHILD_RUNNING, WEIR_CHILD_ENDED };
@@ -44,6 +49,7 @@ struct weir_child_end {
     int status; /* exit status, if `signal` is 0 */
     int signal;
     bool went;         /* for good, as it said */
+    bool given_up;     /* it failed, and is not started again */
     bool stopped;      /* the group had told it to stop before it ended */
     unsigned order;    /* 1 for the first that ended, 2 for the next, ... */
     unsigned restarts; /* how often it was started again; all else is of the last time */
@@ -58,6 +64,8 @@ struct weir_group_options {
     uint32_t grace_ms, stop_ms;
     /* Whether the children know of each other by now. NULL: always. */
     bool (*joined)(void *context);
+    /* Whether the others can go on without this child, too, which is given up. NULL: always. */
+    bool (*can_do_without)(void *context, size_t child);
     /* What a child wrote to its standard output: bytes as they come. NULL: drops them. */
     void (*output)(void *context, size_t child, const char *bytes, size_t count);
     /* A line of a child's standard error, without its newline, not 0-terminated. NULL: drops them. */
@@ -89,7 +97,8 @@ int weir_group_pid(const struct weir_group *group, size_t child);
 /* The child's next end is meant: nobody else ends because of it, and it is not started again, unless by
  * weir_group_start, which is to come if `again`: then the group lasts until that. */
 void weir_group_expect(struct weir_group *group, size_t child, bool again);
-/* Starts a child again that has ended; false if it has not, or if the group is ending. */
+/* Starts a child again that has ended; false if it has not, or if the group is ending. If the start then fails, that is
+ * a failure as above. */
 bool weir_group_start(struct weir_group *group, size_t child);
 /* Ends the group, as SIGTERM to the parent does. */
 void weir_group_stop(struct weir_group *group);
