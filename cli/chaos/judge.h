@@ -27,7 +27,7 @@ enum {
 /* How a fault went; seconds since it, -1 for what was not seen. */
 struct weir_chaos_recovery {
     double at_s;       /* since training began */
-    double detected_s; /* the chief says that the process, or its peer, is lost */
+    double detected_s; /* the chief says that the process, or its peer, is lost or drained */
     double view_s;     /* a new view after that */
     double step_s;     /* the first step done after the view; without one, after the fault */
     double pause_s;    /* the longest time without a step done, until the next fault, less an undisturbed step */

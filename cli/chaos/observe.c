@@ -50,11 +50,12 @@ static void see_word(struct weir_chaos_seen *seen, const struct weir_chaos_scena
         weir_chaos_node_name(scenario, node, name, sizeof name);
         snprintf(lost, sizeof lost, "lost %s at ", name);
         snprintf(at, sizeof at, " %s at ", name);
-        const char *is_lost = strstr(text, lost), *is_named = strstr(text, at);
+        const char *is_named = strstr(text, at);
+        bool is_lost = strstr(text, lost) || (is_named && strstr(is_named, " is drained;"));
         if (!is_lost && !(is_named && strstr(is_named, " is back;")))
             continue;
         seen->words = grow(seen->words, seen->word_count, sizeof *seen->words);
-        seen->words[seen->word_count++] = (struct weir_chaos_word){ns, node, is_lost != NULL};
+        seen->words[seen->word_count++] = (struct weir_chaos_word){ns, node, is_lost};
     }
 }
 

@@ -20,11 +20,11 @@ struct weir_chaos_view {
     uint64_t number, ns;
 };
 
-/* The chief says of a process that it is lost, or back. */
+/* The chief says of a process that it is lost or drained, or back. */
 struct weir_chaos_word {
     uint64_t ns;
     uint32_t node;
-    bool lost;
+    bool lost; /* or drained */
 };
 
 /* A process ended that no fault had ended. */

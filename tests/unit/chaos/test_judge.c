@@ -196,6 +196,18 @@ static void times_of_recovery_are_counted_from_the_fault(void **state)
     assert_near(kind->pause_median_s, .299);
 }
 
+/* Told to go, it is not lost, and the chief knows just as well that it is gone. */
+static void a_drained_process_is_found_out_too(void **state)
+{
+    (void)state;
+    uint64_t at = hurt.hits[0].ns;
+    see(0, CHIEF_SAYS "worker/1 at 127.0.0.1:1 is drained; 2 of 3 workers are there", at + 20 * MS);
+    weir_chaos_see_view(&hurt, 2, at + 30 * MS);
+    judge();
+    assert_near(verdict.recoveries[0].detected_s, .02);
+    assert_near(verdict.recoveries[0].view_s, .03);
+}
+
 static void who_is_back_is_not_lost(void **state)
 {
     (void)state;
@@ -258,6 +270,7 @@ int main(void)
         JUDGED(a_process_that_ends_by_itself_fails),
         JUDGED(a_job_that_does_not_end_fails),
         JUDGED(times_of_recovery_are_counted_from_the_fault),
+        JUDGED(a_drained_process_is_found_out_too),
         JUDGED(who_is_back_is_not_lost),
         JUDGED(a_pause_without_end_lasts_to_the_end),
         cmocka_unit_test(a_summary_is_read),
