@@ -12,6 +12,7 @@
 #define WEIR_CHIEF_CHIEF_H
 
 #include "base/arena.h"
+#include "base/restarts.h"
 #include "protocol/core.h"
 #include "protocol/layout.h"
 #include "protocol/link.h"
@@ -52,12 +53,10 @@ struct weir_chief_config {
     uint64_t train_samples_min; /* with which an epoch has a step, > 0 */
     uint64_t start_timeout_ns, lease_ns, heartbeat_ns;
     uint32_t observers;
-    bool elastic; /* a lost worker's replicas go to the others, and the job goes on */
+    struct weir_restart_limit restarts; /* of a worker: then it is given up until the window is over */
+    bool elastic;                       /* a lost worker's replicas go to the others, and the job goes on */
 };
 
-/* A worker that was started again so often within so long is given up, until that time is over. */
-#define WEIR_CHIEF_RESTARTS_MAX 5
-#define WEIR_CHIEF_RESTARTS_NS (UINT64_C(600) * 1000 * 1000000)
 /* A worker's stream that broke is usually there again after one heartbeat; after so many the worker counts as lost. To
  * be wrong costs a view, no work: it is taken back with what it has. */
 #define WEIR_CHIEF_BROKEN_HEARTBEATS 3

@@ -4,6 +4,8 @@
 
 #include "chief/chief.h"
 
+#define REPLACED_KEPT 8
+
 struct member {
     bool up, left;
     uint64_t incarnation; /* 0: never seen */
@@ -13,9 +15,8 @@ struct member {
     struct weir_heartbeat heartbeat;
     char waiting[WEIR_WAIT_BYTES]; /* what it said last that it waits for */
     /* Workers. `left` goes back to false when one comes back. */
-    uint32_t restarts; /* since first_restart_ns */
-    uint64_t first_restart_ns;
-    uint64_t replaced[WEIR_CHIEF_RESTARTS_MAX]; /* incarnations in whose place another one came */
+    struct weir_restarts restarts;
+    uint64_t replaced[REPLACED_KEPT]; /* incarnations in whose place another one came, the newest of them */
     uint32_t replaced_count;
     uint64_t lost_ns;          /* when it was lost last */
     bool gone;                 /* and it said itself that it won't go on */

@@ -55,19 +55,11 @@ void weir_chief_place(struct weir_chief *chief)
     chief->keeps_hosts = enough && there;
 }
 
-/* It keeps dying, however quickly it comes back. Restarts of long ago do not count. */
+/* It keeps dying, however quickly it comes back. Restarts of long ago do not count, nor does it that one was drained.
+ */
 static bool given_up(const struct weir_chief *chief, const struct member *member)
 {
-    return member->restarts >= WEIR_CHIEF_RESTARTS_MAX &&
-           chief->last_ns < member->first_restart_ns + WEIR_CHIEF_RESTARTS_NS;
-}
-
-static void count_restart(struct member *member, uint64_t now_ns)
-{
-    if (member->restarts && now_ns >= member->first_restart_ns + WEIR_CHIEF_RESTARTS_NS)
-        member->restarts = 0;
-    if (member->restarts++ == 0)
-        member->first_restart_ns = now_ns;
+    return !member->drained && weir_restarts_spent(&member->restarts, &chief->config.restarts, chief->last_ns);
 }
 
 void weir_chief_lose(struct weir_chief *chief, uint32_t m, const char *why, uint64_t now_ns,
@@ -98,7 +90,7 @@ void weir_chief_leave_out(struct weir_chief *chief, uint32_t m, const char *why,
 
 static bool was_replaced(const struct member *member, uint64_t incarnation)
 {
-    for (size_t i = 0; i < WEIR_CHIEF_RESTARTS_MAX; i++)
+    for (size_t i = 0; i < REPLACED_KEPT; i++)
         if (member->replaced[i] == incarnation)
             return true;
     return false;
@@ -111,7 +103,7 @@ bool weir_chief_takes_again(const struct weir_chief *chief, uint32_t m, const st
     *reason = "another process has that role and index already: it was restarted, or the address is used twice";
     if (!chief->config.elastic || !is_worker(chief, m) || was_replaced(member, hello->incarnation))
         return false;
-    *reason = "it was started again too often within ten minutes, and is given up for now";
+    *reason = "it has failed more often than cluster.max_restarts allows, and is given up for now";
     if (given_up(chief, member))
         return false;
     *reason = "its data set has not as many samples as the one that the job began with";
@@ -131,9 +123,9 @@ void weir_chief_join(struct weir_chief *chief, uint32_t m, uint64_t incarnation,
         snprintf(why, sizeof why, "lost %s: it was restarted", chief->config.members[m].name);
         if (takes_part(member))
             weir_chief_lose(chief, m, why, now_ns, actions);
-        member->replaced[member->replaced_count++ % WEIR_CHIEF_RESTARTS_MAX] = member->incarnation;
+        member->replaced[member->replaced_count++ % REPLACED_KEPT] = member->incarnation;
         if (!member->drained)
-            count_restart(member, now_ns);
+            weir_restarts_add(&member->restarts, &chief->config.restarts, now_ns);
         member->drained = false;
     }
     member->incarnation = incarnation;
@@ -159,7 +151,9 @@ void weir_chief_back(struct weir_chief *chief, uint32_t m, struct weir_actions *
 /* It is not there, and won't be taken back before its time. One that was only silent may be heard of again. */
 static bool stays_out(const struct weir_chief *chief, const struct member *member)
 {
-    bool ended = member->gone || (!member->up && chief->last_ns >= member->down_ns + chief->config.lease_ns);
+    bool died_before = member->restarts.count > 0;
+    bool ended =
+        member->gone || (died_before && !member->up && chief->last_ns >= member->down_ns + chief->config.lease_ns);
     return !takes_part(member) && ended && given_up(chief, member);
 }
 
@@ -178,7 +172,7 @@ bool weir_chief_idle_too_long(const struct weir_chief *chief, uint64_t now_ns, c
     }
     const char *why = "no other one came back within start_timeout_s";
     if (may_come < config->min_workers)
-        why = "others were started again too often within ten minutes, and are given up";
+        why = "others have failed more often than cluster.max_restarts allows";
     else if (now_ns < chief->idle_since_ns + config->start_timeout_ns)
         return false;
     snprintf(text, bytes, "%u of at least %u workers are there, and %s; the last one: %.400s",

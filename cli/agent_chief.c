@@ -416,6 +416,7 @@ static void make_core(struct agent_chief *chief)
         .replicas = process->replicas,
         .min_workers = job->min_workers,
         .copies = 1,
+        .restarts = {job->max_restarts, job->restart_window_s * WEIR_NS_PER_S},
         .layout = process->layout,
         .variables = chief->variables,
         .variable_count = process->variable_count,

@@ -25,6 +25,7 @@
 /* One run of the cluster. */
 struct run {
     const struct weir_chaos_scenario *scenario;
+    const struct weir_run_terms *terms;
     struct weir_local local;
     struct weir_relay *relay;
     struct weir_chaos_driver *driver;
@@ -70,6 +71,13 @@ static bool have_joined(void *context)
     return ((struct run *)context)->joined;
 }
 
+static bool can_do_without(void *context, size_t child)
+{
+    const struct run *run = context;
+    (void)child;
+    return weir_local_enough_workers(&run->local, run->terms->min_workers);
+}
+
 static void begun(void *context, struct weir_group *group)
 {
     weir_chaos_driver_begun(((struct run *)context)->driver, group);
@@ -104,14 +112,15 @@ static bool put_relay_between(struct run *run, struct weir_error *err)
     return true;
 }
 
-static bool run_group(struct run *run, uint32_t lease_ms, bool *interrupted, struct weir_error *err)
+static bool run_group(struct run *run, bool *interrupted, struct weir_error *err)
 {
     struct weir_group_options group = {
         .children = run->local.children,
         .count = run->local.count,
-        .grace_ms = lease_ms + GRACE_MS,
+        .grace_ms = run->terms->lease_ms + GRACE_MS,
         .stop_ms = STOP_MS,
         .joined = have_joined,
+        .can_do_without = can_do_without,
         .output = take_output,
         .line = take_line,
         .note = take_note,
@@ -130,12 +139,12 @@ static bool run_group(struct run *run, uint32_t lease_ms, bool *interrupted, str
 
 /* Runs the cluster once; true if it could be run at all, however the job ended. */
 static bool run_once(struct run *run, const struct weir_options *options, const struct weir_chaos_fault *plan,
-                     size_t count, double limit_s, uint32_t lease_ms, bool *interrupted, struct weir_error *err)
+                     size_t count, double limit_s, bool *interrupted, struct weir_error *err)
 {
-    bool ok = weir_local_init(&run->local, options, "steps", err) && put_relay_between(run, err);
+    bool ok = weir_local_init(&run->local, options, "steps", &run->terms->restarts, err) && put_relay_between(run, err);
     if (ok) {
         run->driver = weir_chaos_driver_new(run->scenario, plan, count, limit_s, run->relay, run->seen);
-        ok = run_group(run, lease_ms, interrupted, err);
+        ok = run_group(run, interrupted, err);
         weir_chaos_driver_free(run->driver);
     }
     weir_relay_free(run->relay);
@@ -211,7 +220,8 @@ struct experiment {
     const struct weir_options *options; /* of the command */
     struct weir_options job;            /* of the clusters */
     struct weir_chaos_scenario scenario;
-    uint32_t lease_ms;
+    struct weir_run_terms terms;
+    char max_restarts[16];
     uint64_t seed;
     struct weir_chaos_seen undisturbed, disturbed;
 };
@@ -223,10 +233,11 @@ static bool run_part(struct experiment *e, const char *name, struct weir_chaos_s
     bool interrupted = false;
     struct weir_error err;
     snprintf(log_name, sizeof log_name, "%s.log", name);
-    struct run run = {.scenario = &e->scenario, .seen = seen, .log = open_log(e->options->out, log_name)};
+    struct run run = {
+        .scenario = &e->scenario, .terms = &e->terms, .seen = seen, .log = open_log(e->options->out, log_name)};
     if (!e->options->quiet)
         fprintf(stderr, "weir: %s: the %s run\n", e->scenario.name, name);
-    bool ok = run_once(&run, &e->job, plan, count, limit_s, e->lease_ms, &interrupted, &err);
+    bool ok = run_once(&run, &e->job, plan, count, limit_s, &interrupted, &err);
     if (run.log)
         fclose(run.log);
     if (!ok)
@@ -254,6 +265,20 @@ static int judge(struct experiment *e, const struct weir_chaos_fault *plan)
     return status;
 }
 
+/* The chief is not to give up a worker because of what is done to it here, as many lives as the plan ends; what fails
+ * by itself comes on top. Where the scenario or the command line says how many, that is meant. */
+static void allow_restarts(struct experiment *e, const struct weir_chaos_fault *plan, size_t count)
+{
+    static const char key[] = "cluster.max_restarts";
+    struct weir_options *job = &e->job;
+    for (size_t i = 0; i < job->override_count; i++)
+        if (strcmp(job->overrides[i].key, key) == 0)
+            return;
+    snprintf(e->max_restarts, sizeof e->max_restarts, "%u",
+             e->terms.restarts.most + weir_chaos_restarts_of_one(plan, count));
+    job->overrides[job->override_count++] = (struct weir_override){key, e->max_restarts, "--set"};
+}
+
 static int run_both(struct experiment *e)
 {
     double limit_s = e->scenario.limit_s;
@@ -270,6 +295,7 @@ static int run_both(struct experiment *e)
     size_t count;
     struct weir_chaos_fault *plan = weir_chaos_plan(&e->scenario, e->seed, e->undisturbed.summary.steps, &count);
     int status = WEIR_EXIT_FAILED;
+    allow_restarts(e, plan, count);
     if (run_part(e, "disturbed", &e->disturbed, plan, count, limit_s))
         status = judge(e, plan);
     free(plan);
@@ -283,9 +309,9 @@ static bool fill_job(struct experiment *e, struct weir_error *err)
     const struct weir_options *options = e->options;
     if (!options->job && !scenario->job)
         return weir_error_set(err, "%s names no job: give one by --job JOB", scenario->path);
-    if (scenario->set_count + options->override_count > WEIR_OVERRIDES_MAX)
+    if (scenario->set_count + options->override_count >= WEIR_OVERRIDES_MAX) /* allow_restarts adds one */
         return weir_error_set(err, "%s: set: with those of the command line, more than %d keys", scenario->path,
-                              WEIR_OVERRIDES_MAX);
+                              WEIR_OVERRIDES_MAX - 1);
     e->job = (struct weir_options){
         .command = WEIR_COMMAND_RUN,
         .argument = options->job ? options->job : scenario->job,
@@ -323,7 +349,7 @@ int weir_chaos_command(const struct weir_options *options)
         if (!fill_job(e, &err) || (options->out && !make_folder(options->out, &err)))
             fprintf(stderr, "weir: %s\n", err.text);
         else
-            status = weir_check_before_run(&e->job, &e->lease_ms);
+            status = weir_check_before_run(&e->job, &e->terms);
         if (status == WEIR_EXIT_DONE) {
             weir_log_setup(options->quiet ? WEIR_LOG_ERROR : WEIR_LOG_WARNING, false, "chaos");
             status = run_both(e);

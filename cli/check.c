@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "cli/agent.h"
 #include "cli/commands.h"
@@ -201,7 +202,7 @@ int weir_check_command(const struct weir_options *options)
     return ok && fflush(stdout) == 0 ? WEIR_EXIT_DONE : WEIR_EXIT_FAILED;
 }
 
-int weir_check_before_run(const struct weir_options *options, uint32_t *lease_ms)
+int weir_check_before_run(const struct weir_options *options, struct weir_run_terms *terms)
 {
     struct checked checked = {0};
     check_all(&checked, options, options->workers);
@@ -210,7 +211,11 @@ int weir_check_before_run(const struct weir_options *options, uint32_t *lease_ms
         fprintf(stderr, "weir: %s\n", checked.problems.lines[i]);
     if (checked.job_ok)
         weir_log_setup((enum weir_log_level)checked.job.log_level, checked.job.log_json, "run");
-    *lease_ms = checked.job.lease_ms;
+    *terms = (struct weir_run_terms){
+        .lease_ms = checked.job.lease_ms,
+        .min_workers = checked.job.min_workers,
+        .restarts = {checked.job.max_restarts, checked.job.restart_window_s * WEIR_NS_PER_S},
+    };
     int status = checked.job_problems ? WEIR_EXIT_WRONG_USE : all ? WEIR_EXIT_FAILED : WEIR_EXIT_DONE;
     free_checked(&checked);
     return status;

@@ -3,6 +3,7 @@
 #ifndef WEIR_CLI_COMMANDS_H
 #define WEIR_CLI_COMMANDS_H
 
+#include "base/restarts.h"
 #include "cli/options.h"
 
 #define WEIR_EXIT_DONE 0
@@ -10,6 +11,12 @@
 #define WEIR_EXIT_WRONG_USE 2
 #define WEIR_EXIT_START_AGAIN 138
 #define WEIR_EXIT_DRAINED 143
+
+/* What of a job concerns whoever runs a cluster on this machine. */
+struct weir_run_terms {
+    uint32_t lease_ms, min_workers;
+    struct weir_restart_limit restarts;
+};
 
 /* All roles in this process, or each as a child process of this one. */
 int weir_run_command(const struct weir_options *options);
@@ -21,7 +28,7 @@ int weir_chaos_command(const struct weir_options *options);
 int weir_check_command(const struct weir_options *options);
 
 /* The same for the command run, whose cluster is no matter of TF_CONFIG: says on stderr what is wrong, and sets up the
- * log as the job wants it. Returns the exit status: 0 where nothing is wrong; then *lease_ms is the job's. */
-int weir_check_before_run(const struct weir_options *options, uint32_t *lease_ms);
+ * log as the job wants it. Returns the exit status: 0 where nothing is wrong; then *terms are the job's. */
+int weir_check_before_run(const struct weir_options *options, struct weir_run_terms *terms);
 
 #endif

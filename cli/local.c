@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/ports.h"
@@ -19,9 +19,6 @@ static const struct policy {
     [WEIR_PS] = {.may_be_lost = false},
     [WEIR_WORKER] = {.may_be_lost = true, .goes_with = WEIR_EXIT_DRAINED},
 };
-
-#define RESTARTS_MAX 5 /* as the chief has it */
-#define RESTARTS_NS (600 * WEIR_NS_PER_S)
 
 /* The file of this program, so that ps shows its name; if it is no longer there, what the kernel kept of it. */
 static void find_program(char *path, size_t path_bytes)
@@ -47,7 +44,8 @@ static const char *progress_variable(const char *progress)
     return strcmp(progress, "steps") == 0 ? "WEIR_PROGRESS=steps" : "WEIR_PROGRESS=plain";
 }
 
-static void fill_role(struct weir_local *local, size_t i, const char *progress)
+static void fill_role(struct weir_local *local, size_t i, const char *progress,
+                      const struct weir_restart_limit *restarts)
 {
     struct weir_local_role *role = &local->roles[i];
     bool is_chief = i == WEIR_LOCAL_CHIEF, is_ps = i <= local->ps;
@@ -66,7 +64,7 @@ static void fill_role(struct weir_local *local, size_t i, const char *progress)
         .may_be_lost = policy->may_be_lost,
         .goes_with = policy->goes_with,
         .final_status = WEIR_EXIT_WRONG_USE,
-        .restarts = {RESTARTS_MAX, RESTARTS_NS},
+        .restarts = *restarts,
     };
 }
 
@@ -80,7 +78,7 @@ static bool choose_ports(struct weir_local *local, const struct weir_options *op
 }
 
 bool weir_local_init(struct weir_local *local, const struct weir_options *options, const char *progress,
-                     struct weir_error *err)
+                     const struct weir_restart_limit *restarts, struct weir_error *err)
 {
     size_t count = 1 + (size_t)options->ps + options->workers;
     *local = (struct weir_local){
@@ -98,8 +96,19 @@ bool weir_local_init(struct weir_local *local, const struct weir_options *option
     if (!choose_ports(local, options, err))
         return false;
     for (size_t i = 0; i < count; i++)
-        fill_role(local, i, progress);
+        fill_role(local, i, progress, restarts);
     return true;
+}
+
+bool weir_local_enough_workers(const struct weir_local *local, uint32_t min_workers)
+{
+    uint32_t left = 0;
+    for (size_t i = 0; i < local->count; i++)
+        left += local->roles[i].role == WEIR_WORKER && !local->ends[i].given_up;
+    if (left < min_workers)
+        weir_log_error("the job can't go on: of %u worker%s, %u can still be there, and cluster.min_workers is %u",
+                       local->workers, local->workers == 1 ? "" : "s", left, min_workers);
+    return left >= min_workers;
 }
 
 void weir_local_free(struct weir_local *local)

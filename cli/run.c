@@ -76,6 +76,19 @@ static bool have_joined(void *context)
     return all_joined;
 }
 
+/* What the group's callbacks are told. */
+struct supervised {
+    const struct weir_local *cluster;
+    const struct weir_run_terms *terms;
+};
+
+static bool can_do_without(void *context, size_t child)
+{
+    const struct supervised *run = context;
+    (void)child;
+    return weir_local_enough_workers(run->cluster, run->terms->min_workers);
+}
+
 static void pass_on_note(void *context, const char *text)
 {
     (void)context;
@@ -153,17 +166,21 @@ static void warn_of_a_crowd(const struct weir_local *cluster, uint32_t lease_ms)
                          cluster->count, cpus, cpus == 1 ? "" : "s", lease_ms);
 }
 
-static int run_cluster(struct weir_local *cluster, uint32_t lease_ms)
+static int run_cluster(struct weir_local *cluster, const struct weir_run_terms *terms)
 {
+    struct supervised run = {cluster, terms};
+    uint32_t lease_ms = terms->lease_ms;
     struct weir_group_options group = {
         .children = cluster->children,
         .count = cluster->count,
         .grace_ms = lease_ms < GRACE_MOST_MS - GRACE_MS ? lease_ms + GRACE_MS : GRACE_MOST_MS,
         .stop_ms = STOP_MS,
         .joined = have_joined,
+        .can_do_without = can_do_without,
         .output = pass_on_output,
         .line = pass_on_line,
         .note = pass_on_note,
+        .context = &run,
     };
     unsigned interrupted = 0;
     struct weir_error err;
@@ -179,8 +196,8 @@ int weir_run_command(const struct weir_options *options)
 {
     if (options->local)
         return weir_start_local(options);
-    uint32_t lease_ms;
-    int status = weir_check_before_run(options, &lease_ms);
+    struct weir_run_terms terms;
+    int status = weir_check_before_run(options, &terms);
     if (status != WEIR_EXIT_DONE)
         return status;
     struct weir_local cluster;
@@ -192,8 +209,8 @@ int weir_run_command(const struct weir_options *options)
     weir_live_init(&terminal, STDERR_FILENO, false);
     weir_log_around(hide_live_line, show_live_line);
     bool relays = !options->quiet && weir_live_possible(STDERR_FILENO);
-    if (weir_local_init(&cluster, options, relays ? "relay" : "plain", &err)) {
-        status = run_cluster(&cluster, lease_ms);
+    if (weir_local_init(&cluster, options, relays ? "relay" : "plain", &terms.restarts, &err)) {
+        status = run_cluster(&cluster, &terms);
     } else {
         weir_log_error("%s", err.text);
         status = WEIR_EXIT_FAILED;

@@ -71,11 +71,6 @@ static bool is_network(const struct weir_chaos_fault *fault)
            fault->kind == WEIR_CHAOS_BANDWIDTH;
 }
 
-static bool ends_process(const struct weir_chaos_fault *fault)
-{
-    return fault->kind == WEIR_CHAOS_KILL || fault->kind == WEIR_CHAOS_RESTART || fault->kind == WEIR_CHAOS_TERMINATE;
-}
-
 /* ---- the network */
 
 static bool concerns(const struct weir_chaos_fault *fault, uint32_t from, uint32_t to)
@@ -195,7 +190,7 @@ static void fire(struct weir_chaos_driver *driver, struct weir_group *group, siz
     if (weir_group_pid(group, fault->node) == 0)
         return; /* another fault has it: once it is back */
     driver->seen->hits[i] = (struct weir_chaos_hit){.fired = true, .ns = now, .done = steps_done(driver->seen)};
-    double lasts_s = ends_process(fault) ? fault->after_s : fault->for_s;
+    double lasts_s = weir_chaos_ends_process(fault) ? fault->after_s : fault->for_s;
     *state = (struct state){ACTIVE, lasts_s > 0 ? now + (uint64_t)(lasts_s * 1e9) : 0};
     if (is_network(fault))
         set_rules(driver);
@@ -203,16 +198,16 @@ static void fire(struct weir_chaos_driver *driver, struct weir_group *group, siz
         reset(driver, fault);
     else if (fault->kind == WEIR_CHAOS_FULL_DISK)
         limit_files(group, fault->node, true);
-    else if (ends_process(fault))
+    else if (weir_chaos_ends_process(fault))
         end_process(driver, group, fault);
-    if (fault->kind == WEIR_CHAOS_RESET || (ends_process(fault) && state->at_ns == 0))
+    if (fault->kind == WEIR_CHAOS_RESET || (weir_chaos_ends_process(fault) && state->at_ns == 0))
         state->phase = OVER;
 }
 
 static void finish(struct weir_chaos_driver *driver, struct weir_group *group, size_t i, uint64_t now)
 {
     const struct weir_chaos_fault *fault = &driver->plan[i];
-    if (ends_process(fault)) {
+    if (weir_chaos_ends_process(fault)) {
         if (!driver->node[fault->node].ended || !weir_group_start(group, fault->node))
             return; /* it takes its time to end */
         driver->node[fault->node] = (struct node){0};

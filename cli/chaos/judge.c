@@ -123,9 +123,7 @@ static bool lost_counters(const struct case_of *c, enum weir_role role)
     uint32_t count = role == WEIR_PS ? c->scenario->ps : c->scenario->workers;
     for (size_t i = 0; i < c->hurt->hit_count; i++) {
         const struct weir_chaos_fault *fault = &c->plan[i];
-        bool ends =
-            fault->kind == WEIR_CHAOS_KILL || fault->kind == WEIR_CHAOS_RESTART || fault->kind == WEIR_CHAOS_TERMINATE;
-        if (ends && fault->node >= first && fault->node < first + count)
+        if (weir_chaos_ends_process(fault) && fault->node >= first && fault->node < first + count)
             return true;
     }
     return false;

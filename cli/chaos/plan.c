@@ -107,6 +107,20 @@ static enum weir_chaos_kind pick_kind(uint32_t kinds, double unit)
     return WEIR_CHAOS_RESET;
 }
 
+bool weir_chaos_ends_process(const struct weir_chaos_fault *fault)
+{
+    return fault->kind == WEIR_CHAOS_KILL || fault->kind == WEIR_CHAOS_RESTART || fault->kind == WEIR_CHAOS_TERMINATE;
+}
+
+uint32_t weir_chaos_restarts_of_one(const struct weir_chaos_fault *plan, size_t count)
+{
+    uint32_t restarts[WEIR_CHAOS_NODES_MAX] = {0}, most = 0;
+    for (size_t i = 0; i < count; i++)
+        if (weir_chaos_ends_process(&plan[i]) && plan[i].after_s > 0 && ++restarts[plan[i].node] > most)
+            most = restarts[plan[i].node];
+    return most;
+}
+
 static struct weir_chaos_fault swarm_fault(const struct weir_chaos_scenario *scenario, uint64_t seed, uint64_t steps,
                                            uint64_t number)
 {
@@ -123,7 +137,7 @@ static struct weir_chaos_fault swarm_fault(const struct weir_chaos_scenario *sce
         .within = draw(seed, WITHIN, number),
         .for_s = swarm->for_s * (0.25 + 0.75 * draw(seed, LENGTH, number)),
     };
-    bool restarts = kind == WEIR_CHAOS_KILL || kind == WEIR_CHAOS_RESTART || kind == WEIR_CHAOS_TERMINATE;
+    bool restarts = weir_chaos_ends_process(&fault);
     bool network = kind == WEIR_CHAOS_PARTITION || kind == WEIR_CHAOS_DELAY || kind == WEIR_CHAOS_BANDWIDTH;
     if (restarts) /* a swarm must not run out of processes */
         fault.after_s = fault.for_s;

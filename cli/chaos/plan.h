@@ -27,6 +27,11 @@ struct weir_chaos_fault {
 struct weir_chaos_fault *weir_chaos_plan(const struct weir_chaos_scenario *scenario, uint64_t seed, uint64_t steps,
                                          size_t *count);
 
+/* Whether it ends its process, which is started again if after_s says so. */
+bool weir_chaos_ends_process(const struct weir_chaos_fault *fault);
+/* How often a plan starts one and the same process again: that one for which it is most. */
+uint32_t weir_chaos_restarts_of_one(const struct weir_chaos_fault *plan, size_t count);
+
 /* The number of processes, and the number of one. */
 uint32_t weir_chaos_nodes(const struct weir_chaos_scenario *scenario);
 uint32_t weir_chaos_node(const struct weir_chaos_scenario *scenario, enum weir_role role, uint32_t index);

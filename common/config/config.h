@@ -117,7 +117,7 @@ struct weir_job {
     uint32_t chunk_bytes; /* a multiple of 4096, 4 KiB to 4 MiB */
     uint32_t lanes;       /* 0: by the number of cores */
     char device[16];
-    uint32_t start_timeout_s, heartbeat_ms, lease_ms, min_workers;
+    uint32_t start_timeout_s, heartbeat_ms, lease_ms, min_workers, max_restarts, restart_window_s;
     int log_level; /* enum weir_log_level */
     bool log_json;
     char hash[WEIR_DIGEST_HEX]; /* SHA-256 of `canonical` and the model's bytes */

@@ -15,8 +15,8 @@ class Chaos(ClusterCase):
         self.out = tempfile.mkdtemp(prefix="weir-chaos-")
         self.addCleanup(shutil.rmtree, self.out, ignore_errors=True)
 
-    def scenario(self, faults, epochs=60):
-        job = self.job({"fit.epochs": epochs, "replicas": 4})
+    def scenario(self, faults, epochs=60, keys=None):
+        job = self.job({"fit.epochs": epochs, "replicas": 4, **(keys or {})})
         path = os.path.join(self.folder, "scenario.json")
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"job": job, "cluster": {"workers": 3, "ps": 2}, "faults": faults}, file)
@@ -41,6 +41,26 @@ class Chaos(ClusterCase):
             self.assertIsNotNone(fault["detected_s"])
             self.assertGreaterEqual(fault["view_s"], fault["detected_s"])
             self.assertGreater(fault["step_s"], fault["view_s"])
+
+    def test_workers_that_are_told_to_go_lose_nothing(self):
+        report = self.assert_passed(self.run_chaos(os.path.join(EXAMPLES, "worker-terminate.json")))
+        self.assertEqual(report["replicas_computed_again"], 0)
+        self.assertEqual([fault["kind"] for fault in report["faults"]], 3 * ["terminate"])
+        for fault in report["faults"]:
+            self.assertIsNotNone(fault["detected_s"])
+        said = harness.read(os.path.join(self.out, "disturbed.log"))
+        self.assertEqual(said.count(" is back; "), 2, said)
+        self.assertNotIn("lost ", said)
+
+    def test_a_worker_may_be_restarted_more_often_than_the_job_allows(self):
+        """What a scenario does to a worker is no reason to give it up; a number of the scenario's own is taken."""
+        faults = [{"kind": "restart", "node": "worker/1", "at_step": 20, "times": 3, "every_steps": 60}]
+        path = self.scenario(faults, epochs=80, keys={"cluster.max_restarts": 1})
+        self.assert_passed(self.run_chaos(path))
+        result = self.run_chaos(path, "--set", "cluster.max_restarts=1")
+        self.assertEqual(result.exit, 1, result.told)
+        self.assertIn("it has failed more often than cluster.max_restarts allows",
+                      harness.read(os.path.join(self.out, "disturbed.log")))
 
     def test_a_worker_that_is_cut_off_is_found_and_loses_nothing(self):
         report = self.assert_passed(self.run_chaos(os.path.join(EXAMPLES, "worker-partition.json")))

@@ -192,6 +192,39 @@ class Workers(ClusterCase):
             self.assertEqual(run.process.wait(2 * harness.GUARD_S), 0, run.process.told())
             self.assertIn(self.undisturbed["digest"], run.process.stdout())
 
+    def kill_child(self, run, name):
+        """One that has not been killed yet."""
+        self.killed = getattr(self, "killed", set())
+        harness.wait_until(lambda: run.children().get(name) not in (None, *self.killed), f"{name} to be there",
+                           evidence=run.process.told)
+        pid = run.children()[name]
+        self.killed.add(pid)
+        os.kill(pid, signal.SIGKILL)
+
+    def test_weir_run_gives_up_a_worker_that_keeps_dying(self):
+        path = self.job({"fit.epochs": 150, "replicas": 4, "cluster.max_restarts": 2, "cluster.restart_window_s": 300})
+        with harness.Run(path, ps=2, workers=3) as run:
+            run.process.wait_for_line("epoch 2/")
+            for _ in range(3):
+                self.kill_child(run, "worker/2")
+            run.process.wait_for_line("worker/2 ended with signal 9 (Killed), after 2 restarts within 300 s: it is not "
+                                      "started again")
+            self.assertEqual(run.process.wait(2 * harness.GUARD_S), 0, run.process.told())
+            self.assertNotIn("failed", run.process.stderr())
+
+    def test_weir_run_ends_where_too_few_workers_are_left(self):
+        path = self.job({"fit.epochs": 100000, "replicas": 4, "cluster.max_restarts": 0, "cluster.min_workers": 3})
+        with harness.Run(path, ps=2, workers=3) as run:
+            run.process.wait_for_line("epoch 2/")
+            self.kill_child(run, "worker/1")
+            self.assertEqual(run.process.wait(2 * harness.GUARD_S), 1, run.process.told())
+            told = run.process.stderr()
+            for line in ("run warning: worker/1 ended with signal 9 (Killed): it is not started again",
+                         "run error: the job can't go on: of 3 workers, 2 can still be there, and "
+                         "cluster.min_workers is 3",
+                         "run error: the job failed: worker/1 ended with signal 9 (Killed)"):
+                self.assertIn(line, told)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -87,6 +87,7 @@ static void build_chief(struct sim *sim)
         .replicas = config->replicas,
         .min_workers = config->min_workers,
         .copies = config->copies,
+        .restarts = {.most = 5, .window_ns = 600000 * MS},
         .layout = sim->layout,
         .slot_count = config->slots,
         .generation = config->generation,

@@ -47,6 +47,25 @@ static void a_list_is_expanded_in_its_order(void **state)
     weir_chaos_scenario_free(&scenario);
 }
 
+/* Which is how often the chief must take that one back. */
+static void the_restarts_of_one_process_are_counted(void **state)
+{
+    (void)state;
+    struct weir_chaos_scenario scenario = good_scenario(
+        "{\"cluster\": {}, \"faults\": [\n"
+        "{\"kind\": \"restart\", \"node\": \"worker/1\", \"at_step\": 10, \"times\": 3, \"every_steps\": 5},\n"
+        "{\"kind\": \"terminate\", \"node\": \"worker/1\", \"at_step\": 90, \"after_s\": 1},\n"
+        "{\"kind\": \"kill\", \"node\": \"worker/1\", \"at_step\": 99},\n"
+        "{\"kind\": \"restart\", \"node\": \"worker/2\", \"at_step\": 10, \"times\": 2, \"every_steps\": 5},\n"
+        "{\"kind\": \"stop\", \"node\": \"worker/2\", \"at_s\": 2, \"for_s\": 1, \"times\": 9, \"every_s\": 3}]}");
+    size_t count;
+    struct weir_chaos_fault *plan = weir_chaos_plan(&scenario, 7, STEPS, &count);
+    assert_int_equal(weir_chaos_restarts_of_one(plan, count), 4);
+    assert_int_equal(weir_chaos_restarts_of_one(plan, 0), 0);
+    free(plan);
+    weir_chaos_scenario_free(&scenario);
+}
+
 static bool equal(const struct weir_chaos_fault *a, const struct weir_chaos_fault *b)
 {
     return a->kind == b->kind && a->node == b->node && a->peer == b->peer && a->ways == b->ways &&
@@ -156,6 +175,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_are_counted_as_they_start),
         cmocka_unit_test(a_list_is_expanded_in_its_order),
+        cmocka_unit_test(the_restarts_of_one_process_are_counted),
         cmocka_unit_test(a_seed_gives_one_plan_and_another_seed_another),
         cmocka_unit_test(a_plan_is_the_same_for_ever),
         cmocka_unit_test(faults_are_told_in_words),

@@ -61,30 +61,62 @@ static int play_good(void)
     return 0;
 }
 
-/* Blocks until the run has passed on the chief's line, and so has read that all have joined. */
-static void wait_for_all(void)
+/* Blocks until the run has said or passed on these words. */
+static void wait_for_words(const char *words)
 {
     struct pollfd none = {.fd = -1};
     char text[65536] = "";
-    while (!strstr(text, "all are there")) {
+    while (!strstr(text, words)) {
         poll(&none, 1, 5);
         read_back("err", text, sizeof text);
     }
 }
 
+/* The line comes after the frame, so who reads it in what the run passed on knows that the run has read that, too. */
+static void say_that_all_have_joined(void)
+{
+    weir_live_tell_joined(STDERR_FILENO);
+    fprintf(stderr, "all are there\n");
+}
+
 static int play_death(void)
 {
-    if (is_role("chief/0")) {
-        weir_live_tell_joined(STDERR_FILENO);
-        fprintf(stderr, "all are there\n");
-    }
+    if (is_role("chief/0"))
+        say_that_all_have_joined();
     if (is_role("worker/1")) {
-        wait_for_all();
+        wait_for_words("all are there");
         take_the_baton();
         raise(SIGKILL);
     }
     wait_for_the_end_of_another();
     return 1;
+}
+
+/* worker/1 fails once the job has begun, in a way that stays. */
+static int fail_for_good(void)
+{
+    if (is_role("chief/0"))
+        say_that_all_have_joined();
+    wait_for_words("all are there");
+    return is_role("worker/1") ? 2 : 0;
+}
+
+static int play_a_loss(void)
+{
+    int status = fail_for_good();
+    if (status == 0)
+        wait_for_words("it is not started again");
+    if (is_role("chief/0"))
+        printf("the result\n");
+    return status;
+}
+
+static int play_a_loss_too_many(void)
+{
+    int status = fail_for_good();
+    while (status == 0)
+        pause();
+    return status;
 }
 
 /* Nobody else would ever miss worker/1. */
@@ -145,8 +177,14 @@ static int play(void)
     static const struct {
         const char *name;
         int (*play)(void);
-    } pieces[] = {{"good", play_good},           {"death", play_death}, {"early death", play_early_death},
-                  {"wrong use", play_wrong_use}, {"lines", play_lines}, {"until told", play_until_told}};
+    } pieces[] = {{"good", play_good},
+                  {"death", play_death},
+                  {"early death", play_early_death},
+                  {"wrong use", play_wrong_use},
+                  {"lines", play_lines},
+                  {"until told", play_until_told},
+                  {"a loss", play_a_loss},
+                  {"a loss too many", play_a_loss_too_many}};
     const char *piece = getenv("WEIR_TEST_PLAY");
     struct weir_problems problems = {0};
     if (!piece || !weir_lifeline_watch() || !weir_cluster_parse(&cluster, getenv("TF_CONFIG"), &problems))
@@ -229,6 +267,32 @@ static void who_fails_before_all_have_joined_ends_the_run_at_once(void **state)
     assert_int_equal(told->status, 1);
     assert_says(told->err, "the job failed: worker/1 ended with exit status 1");
     assert_null(strstr(told->err, "still running"));
+    free(told);
+}
+
+static void the_job_goes_on_without_a_worker_that_is_given_up(void **state)
+{
+    (void)state;
+    struct told *told = play_run("a loss", "run job.json --workers 2 --ps 1");
+    assert_int_equal(told->status, 0);
+    assert_says(told->err, "run warning: worker/1 ended with exit status 2, which another start does not mend: it is "
+                           "not started again");
+    assert_null(strstr(told->err, "fail"));
+    assert_string_equal(told->out, "the result\n");
+    free(told);
+}
+
+/* Nobody waits for workers that nobody will start. */
+static void with_too_few_workers_left_the_job_ends(void **state)
+{
+    (void)state;
+    struct told *told = play_run("a loss too many", "run job.json --workers 2 --ps 1 --set cluster.min_workers=2 "
+                                                    "--set cluster.lease_ms=200");
+    assert_int_equal(told->status, 2);
+    assert_says(told->err, "run error: the job can't go on: of 2 workers, 1 can still be there, and "
+                           "cluster.min_workers is 2");
+    assert_says(told->err, "the job failed: worker/1 ended with exit status 2");
+    assert_string_equal(told->out, "");
     free(told);
 }
 
@@ -374,6 +438,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(ports_follow_the_first_one),
         cmocka_unit_test(who_failed_first_is_named),
         cmocka_unit_test(who_fails_before_all_have_joined_ends_the_run_at_once),
+        cmocka_unit_test(the_job_goes_on_without_a_worker_that_is_given_up),
+        cmocka_unit_test(with_too_few_workers_left_the_job_ends),
         cmocka_unit_test(wrong_use_that_a_role_finds_is_the_runs),
         cmocka_unit_test(a_bad_job_is_told_once_and_nothing_starts),
         cmocka_unit_test(on_a_terminal_nothing_mixes),

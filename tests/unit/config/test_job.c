@@ -28,6 +28,7 @@ static void defaults_are_those_of_the_table(void **state)
     assert_int_equal(job.heartbeat_ms, 100);
     assert_int_equal(job.lease_ms, 1000);
     assert_int_equal(job.min_workers, 1);
+    assert_true(job.max_restarts == 5 && job.restart_window_s == 600);
     assert_int_equal(job.log_level, WEIR_LOG_INFO);
     assert_false(job.log_json);
     assert_false(job.validation.present);
@@ -48,7 +49,8 @@ static void every_key_arrives(void **state)
         "\"fit\":{\"batch_size\":9,\"epochs\":8,\"steps_per_epoch\":6,\"shuffle\":false,\"drop_remainder\":true},"
         "\"seed\":9223372036854775807,\"replicas\":5,\"threads_per_replica\":1,\"strategy\":{\"name\":\"ps\"},"
         "\"placement\":{\"chunk_bytes\":4096,\"lanes\":3},\"device\":\"cpu\","
-        "\"cluster\":{\"start_timeout_s\":1,\"heartbeat_ms\":20,\"lease_ms\":50,\"min_workers\":3},"
+        "\"cluster\":{\"start_timeout_s\":1,\"heartbeat_ms\":20,\"lease_ms\":50,\"min_workers\":3,"
+        "\"max_restarts\":0,\"restart_window_s\":60},"
         "\"log\":{\"level\":\"debug\",\"format\":\"json\"}}",
         NULL);
     assert_string_equal(job.name, "n1");
@@ -72,6 +74,7 @@ static void every_key_arrives(void **state)
     assert_int_equal(job.heartbeat_ms, 20);
     assert_int_equal(job.lease_ms, 50);
     assert_int_equal(job.min_workers, 3);
+    assert_true(job.max_restarts == 0 && job.restart_window_s == 60);
     assert_int_equal(job.log_level, WEIR_LOG_DEBUG);
     assert_true(job.log_json);
     weir_job_free(&job);
