@@ -24,29 +24,20 @@ static void *copy(const void *from, size_t count, size_t size)
     return count ? memcpy(weir_alloc(count, size, "what is told to an actor"), from, count * size) : NULL;
 }
 
-/* Of a view only what actors of a process want to know. */
+/* All of a view but the texts, variables and slots: no actor asks for those. */
 static void copy_view(struct weir_letter *letter, const struct weir_view *view)
 {
-    letter->replicas = copy(view->hosts, view->replicas, sizeof(uint32_t));
-    letter->nodes = copy(view->nodes, view->node_count, sizeof *letter->nodes);
+    struct weir_view *own = &letter->body.view;
+    *own = *view;
+    own->reason = "";
+    own->variables = NULL;
+    own->slots = NULL;
+    own->variable_count = own->slot_count = 0;
+    own->hosts = letter->replicas = copy(view->hosts, view->replicas, sizeof(uint32_t));
+    own->nodes = letter->nodes = copy(view->nodes, view->node_count, sizeof *letter->nodes);
+    own->chunks = letter->chunks = copy(view->chunks, view->chunk_count, sizeof *letter->chunks);
     for (size_t n = 0; n < view->node_count; n++)
         letter->nodes[n].address = "";
-    letter->chunks = copy(view->chunks, view->chunk_count, sizeof *letter->chunks);
-    letter->body.view = (struct weir_view){
-        .generation = view->generation,
-        .term = view->term,
-        .number = view->number,
-        .state = view->state,
-        .reason = "",
-        .replicas = view->replicas,
-        .lanes = view->lanes,
-        .nodes = letter->nodes,
-        .node_count = view->node_count,
-        .chunks = letter->chunks,
-        .chunk_count = view->chunk_count,
-        .record = view->record,
-        .hosts = letter->replicas,
-    };
 }
 
 static struct weir_letter *copy_letter(struct weir_actor *to, const struct weir_event *event)
