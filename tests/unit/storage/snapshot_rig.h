@@ -75,7 +75,7 @@ static inline bool rig_part(const struct weir_snapshot_info *info, uint32_t firs
 /* All parts, by so many servers, and the manifest. */
 static inline bool rig_try(const struct weir_snapshot_info *info, uint32_t servers, char *name, struct weir_error *err)
 {
-    struct weir_snapshot_part parts[8];
+    struct weir_snapshot_part parts[FLAT];
     for (uint32_t s = 0; s < servers; s++)
         if (!rig_part(info, s, servers, &parts[s], err))
             return false;

@@ -141,6 +141,35 @@ static void clocks_come_back(void **state)
     folder_files(true);
 }
 
+static int open_files(void)
+{
+    int count = 0;
+    DIR *entries = opendir("/proc/self/fd");
+    assert_non_null(entries);
+    while (readdir(entries))
+        count++;
+    closedir(entries);
+    return count;
+}
+
+/* More than a process may have open at once, as some systems limit it. */
+static void many_parts_are_read_with_few_files_open(void **state)
+{
+    (void)state;
+    struct weir_snapshot_info info = rig_info(0, 9);
+    info.layout.chunk_elements = 1;
+    rig_save(&info, FLAT, NULL);
+    int before = open_files();
+    struct weir_snapshot *snapshot = rig_find(HASH, &refusals);
+    assert_non_null(snapshot);
+    assert_int_equal(weir_snapshot_part_count(snapshot), FLAT);
+    rig_check(snapshot, 9);
+    assert_in_range(open_files() - before, 1, 64);
+    weir_snapshot_close(snapshot);
+    assert_int_equal(open_files(), before);
+    folder_files(true);
+}
+
 static void generation_counts_before_step(void **state)
 {
     (void)state;
@@ -387,6 +416,7 @@ int main(void)
         cmocka_unit_test(a_snapshot_tells_all_that_it_was_told),
         cmocka_unit_test(a_manifest_is_what_the_format_says),
         cmocka_unit_test(clocks_come_back),
+        cmocka_unit_test(many_parts_are_read_with_few_files_open),
         cmocka_unit_test(generation_counts_before_step),
         cmocka_unit_test(only_above_every_manifest_that_is_there),
         cmocka_unit_test(a_part_that_is_not_as_reported_is_refused),

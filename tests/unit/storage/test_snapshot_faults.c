@@ -175,6 +175,52 @@ static void one_is_found_while_others_come_and_go(void **state)
     assert_true(looks > 0);
 }
 
+/* Two chiefs that each believe to be the only one. */
+static void of_two_at_once_one_publishes_each_step(void **state)
+{
+    (void)state;
+    pid_t children[2];
+    folder_files(true);
+    fflush(NULL);
+    for (uint32_t i = 0; i < 2; i++) {
+        children[i] = fork();
+        for (uint64_t step = 1; children[i] == 0 && step <= 40; step++) {
+            struct weir_snapshot_info info = rig_info(3, step);
+            struct weir_error err;
+            char name[64];
+            info.replicas = 1 + i;
+            snprintf(name, sizeof name, "won-%d-%d", (int)step, (int)i);
+            char path[PATH_BYTES];
+            if (rig_try(&info, 1, NULL, &err))
+                write_bytes(in_folder(name, path), "", 0);
+        }
+        if (children[i] == 0)
+            _exit(FAULT_EXIT);
+    }
+    for (int i = 0; i < 2; i++) {
+        int status;
+        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == FAULT_EXIT);
+    }
+    struct weir_snapshot_list list;
+    struct weir_error err;
+    assert_true(weir_snapshot_list(folder, &list, &err));
+    assert_int_equal(list.count, 40);
+    for (size_t i = 0; i < list.count; i++) {
+        char name[64], path[PATH_BYTES];
+        struct weir_snapshot *snapshot = weir_snapshot_open(folder, list.entries[i].name, &err);
+        assert_non_null(snapshot);
+        uint32_t winner = weir_snapshot_info(snapshot)->replicas - 1;
+        for (uint32_t w = 0; w < 2; w++) {
+            snprintf(name, sizeof name, "won-%d-%d", (int)list.entries[i].step, (int)w);
+            assert_int_equal(access(in_folder(name, path), F_OK) == 0, w == winner);
+        }
+        weir_snapshot_close(snapshot);
+    }
+    weir_snapshot_list_free(&list);
+    folder_files(true);
+}
+
 static void assert_failed_well(enum outcome outcome, const struct weir_error *err)
 {
     uint64_t step = find_step();
@@ -272,6 +318,7 @@ int main(void)
         cmocka_unit_test(whatever_call_fails_is_told_and_leaves_a_snapshot),
         cmocka_unit_test(a_full_disk_leaves_the_older_snapshot_and_no_rubbish),
         cmocka_unit_test(one_is_found_while_others_come_and_go),
+        cmocka_unit_test(of_two_at_once_one_publishes_each_step),
         cmocka_unit_test(writes_that_are_cut_short_are_gone_on_with),
     };
     return cmocka_run_group_tests(tests, folder_begin, folder_end);
