@@ -1,6 +1,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,15 +15,33 @@
 
 /* ---- at the start */
 
+/* Everything that a snapshot needs of the file system: a file that is made, synced and given its name exclusively. */
+static bool try_file(const char *path, struct weir_error *err)
+{
+    static const char text[] = "made by weir to see whether it can; remove it\n";
+    struct weir_file *file = weir_file_create(path, err);
+    if (!file)
+        return false;
+    if (!weir_file_append(file, text, sizeof text - 1, err)) {
+        weir_file_abandon(file);
+        return false;
+    }
+    bool done = weir_file_commit_new(file, err);
+    unlink(path);
+    return done;
+}
+
 bool weir_snapshot_folder_check(const char *folder, struct weir_error *err)
 {
+    char name[48];
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return weir_error_set(err, "cannot make the folder for snapshots %s: %s; make it, or choose another one",
                               folder, strerror(errno));
-    char *path = weir_snapshot_path(folder, "weir-was-here");
-    bool good = weir_file_check(path, err);
+    snprintf(name, sizeof name, ".weir-check-%016" PRIx64, weir_snapshot_draw());
+    char *path = weir_snapshot_path(folder, name);
+    bool good = try_file(path, err);
     free(path);
-    return (good && weir_folder_sync(folder, err)) || weir_error_wrap(err, "snapshots");
+    return good || weir_error_wrap(err, "snapshots");
 }
 
 /* ---- what is there */

@@ -1,11 +1,13 @@
 #include "storage/snapshot_name.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/memory.h"
 #include "base/number.h"
@@ -30,6 +32,14 @@ void weir_snapshot_name_part(char name[WEIR_SNAPSHOT_NAME_BYTES], const char *ha
 {
     snprintf(name, WEIR_SNAPSHOT_NAME_BYTES, "%.*s-g%06" PRIu64 "-s%012" PRIu64 "-c%06" PRIu32 "-%016" PRIx64 PART_END,
              PREFIX_DIGITS, hash, generation, step, first_chunk, attempt);
+}
+
+uint64_t weir_snapshot_draw(void)
+{
+    uint64_t number = 0;
+    ssize_t got = getrandom(&number, sizeof number, 0);
+    assert(got == sizeof number);
+    return number;
 }
 
 static bool is_hex(const char *text, size_t count)

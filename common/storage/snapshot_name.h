@@ -20,7 +20,9 @@ struct weir_snapshot_file {
 
 void weir_snapshot_name_manifest(char name[WEIR_SNAPSHOT_NAME_BYTES], const char *hash, uint64_t generation,
                                  uint64_t step);
-/* With a number that is drawn anew for each attempt. */
+/* A number that no other process draws, now or ever: so a name is never used twice. */
+uint64_t weir_snapshot_draw(void);
+/* `attempt`: drawn anew for each. */
 void weir_snapshot_name_part(char name[WEIR_SNAPSHOT_NAME_BYTES], const char *hash, uint64_t generation, uint64_t step,
                              uint32_t first_chunk, uint64_t attempt);
 /* False for what weir does not write. */

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/memory.h"
 #include "base/text.h"
@@ -81,15 +80,6 @@ static struct weir_safetensors_writer *begin(const char *path, const struct weir
     return file;
 }
 
-/* No other process, now or ever, draws the same: so a name is never used twice. */
-static uint64_t draw_attempt(void)
-{
-    uint64_t attempt = 0;
-    ssize_t got = getrandom(&attempt, sizeof attempt, 0);
-    assert(got == sizeof attempt);
-    return attempt;
-}
-
 struct weir_snapshot_writer *weir_snapshot_part_begin(const char *folder, const struct weir_snapshot_info *info,
                                                       const uint32_t *chunks, size_t chunk_count,
                                                       struct weir_error *err)
@@ -102,7 +92,7 @@ struct weir_snapshot_writer *weir_snapshot_part_begin(const char *folder, const 
                                             .clocks = info->layout.clocks ? info->replicas : 0};
     for (size_t i = 0; i < chunk_count; i++)
         writer->bytes[i] = weir_snapshot_elements(&info->layout, chunks[i]) * sizeof(float);
-    weir_snapshot_name_part(writer->name, info->hash, info->generation, info->step, chunks[0], draw_attempt());
+    weir_snapshot_name_part(writer->name, info->hash, info->generation, info->step, chunks[0], weir_snapshot_draw());
     struct plan plan = plan_make(info, chunks, chunk_count);
     char *path = weir_snapshot_path(folder, writer->name);
     writer->file = begin(path, info, &plan, err);

@@ -35,7 +35,7 @@ static inline int folder_files(bool removing)
     DIR *entries = opendir(folder);
     assert_non_null(entries);
     for (struct dirent *entry; (entry = readdir(entries));) {
-        if (entry->d_name[0] == '.')
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         count++;
         if (removing)

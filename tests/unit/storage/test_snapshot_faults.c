@@ -289,6 +289,29 @@ static void writes_that_are_cut_short_are_gone_on_with(void **state)
     rig_found(3, 30, &refusals);
 }
 
+/* A file system that can give a file its name in no way that spares another one is found out before training starts. */
+static void a_folder_where_a_snapshot_could_not_be_made_is_refused_at_the_start(void **state)
+{
+    (void)state;
+    struct weir_error err;
+    folder_files(true);
+    faults = (__typeof__(faults)){.armed = true, .no_rename = true};
+    assert_true(weir_snapshot_folder_check(folder, &err));
+    int calls = faults.count, passed = 0;
+    assert_int_equal(folder_files(false), 0);
+    for (int at = 1; at <= calls; at++) {
+        faults = (__typeof__(faults)){
+            .armed = true, .no_rename = true, .kind = FAULT_FAILS, .at = at, .error = at % 2 ? EPERM : ENOSPC};
+        bool good = weir_snapshot_folder_check(folder, &err);
+        if (!good && (!strstr(err.text, folder) || !strstr(err.text, strerror(faults.error))))
+            fail_msg("\"%s\" does not say where and why", err.text);
+        passed += good;
+    }
+    faults = (__typeof__(faults)){0};
+    assert_int_equal(passed, 2); /* where only a file of the trial could not be removed */
+    assert_int_equal(folder_files(true), 2);
+}
+
 /* The order of it all: data before names, parts before the manifest, the manifest before the end of the older ones. */
 static void what_is_done_is_done_in_this_order(void **state)
 {
@@ -319,6 +342,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_leaves_the_older_snapshot_and_no_rubbish),
         cmocka_unit_test(one_is_found_while_others_come_and_go),
         cmocka_unit_test(of_two_at_once_one_publishes_each_step),
+        cmocka_unit_test(a_folder_where_a_snapshot_could_not_be_made_is_refused_at_the_start),
         cmocka_unit_test(writes_that_are_cut_short_are_gone_on_with),
     };
     return cmocka_run_group_tests(tests, folder_begin, folder_end);
