@@ -164,6 +164,21 @@ static uint64_t until(const struct case_of *c, size_t i)
     return end;
 }
 
+/* When the process is hit again, after the fault was over: from then on, that it is lost says nothing of this fault,
+ * which the chief may not have noticed at all (it ended a process that had not joined yet, say). */
+static uint64_t until_hit_again(const struct case_of *c, size_t i)
+{
+    const struct weir_chaos_hit *hit = &c->hurt->hits[i];
+    uint64_t end = c->hurt->ended_ns;
+    for (size_t j = 0; j < c->hurt->hit_count; j++) {
+        const struct weir_chaos_hit *other = &c->hurt->hits[j];
+        bool again = other->fired && c->plan[j].node == c->plan[i].node && hit->over_ns && other->ns > hit->over_ns;
+        if (again && other->ns < end)
+            end = other->ns;
+    }
+    return end;
+}
+
 static uint64_t first_lost(const struct case_of *c, size_t i, uint64_t end)
 {
     const struct weir_chaos_fault *fault = &c->plan[i];
@@ -207,7 +222,7 @@ static struct weir_chaos_recovery recover(const struct case_of *c, size_t i)
     const struct weir_chaos_hit *hit = &hurt->hits[i];
     if (!hit->fired || hurt->step_count == 0)
         return times;
-    uint64_t end = until(c, i), lost = first_lost(c, i, hurt->ended_ns);
+    uint64_t end = until(c, i), lost = first_lost(c, i, until_hit_again(c, i));
     uint64_t early = lost > hit->ns + READ_LATE_NS ? lost - READ_LATE_NS : hit->ns;
     uint64_t view = lost ? first_view(c, early, hurt->ended_ns) : 0;
     lost = view && view < lost ? view : lost;

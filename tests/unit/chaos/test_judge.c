@@ -208,6 +208,25 @@ static void a_drained_process_is_found_out_too(void **state)
     assert_near(verdict.recoveries[0].view_s, .03);
 }
 
+/* The first hit a process that the chief did not know yet; the second one, another time, it noticed. */
+static void what_follows_from_the_next_fault_is_not_ascribed_to_this_one(void **state)
+{
+    (void)state;
+    struct weir_chaos_fault plan[2] = {fault, fault};
+    struct weir_chaos_hit hits[2] = {hurt.hits[0], hurt.hits[0]};
+    struct weir_chaos_hit *one = hurt.hits;
+    hits[0].over_ns = hits[0].ns + 100 * MS;
+    hits[1].ns = hits[0].over_ns + 100 * MS;
+    hurt.hits = hits;
+    hurt.hit_count = 2;
+    see(0, CHIEF_SAYS "lost worker/1 at 127.0.0.1:1: connection lost; 2 of 3 workers are there", hits[1].ns + 20 * MS);
+    weir_chaos_judge(&scenario, plan, &calm, &hurt, &verdict);
+    hurt.hits = one;
+    hurt.hit_count = 1;
+    assert_true(verdict.recoveries[0].detected_s == -1);
+    assert_near(verdict.recoveries[1].detected_s, .02);
+}
+
 static void who_is_back_is_not_lost(void **state)
 {
     (void)state;
@@ -271,6 +290,7 @@ int main(void)
         JUDGED(a_job_that_does_not_end_fails),
         JUDGED(times_of_recovery_are_counted_from_the_fault),
         JUDGED(a_drained_process_is_found_out_too),
+        JUDGED(what_follows_from_the_next_fault_is_not_ascribed_to_this_one),
         JUDGED(who_is_back_is_not_lost),
         JUDGED(a_pause_without_end_lasts_to_the_end),
         cmocka_unit_test(a_summary_is_read),
