@@ -119,7 +119,7 @@ static size_t find_cause(const struct weir_local *cluster, size_t *failures)
     size_t cause = 0;
     *failures = 0;
     for (size_t i = 0; i < cluster->count; i++) {
-        if (!failed(&cluster->ends[i]))
+        if (!failed(&cluster->ends[i]) || cluster->ends[i].harmless)
             continue;
         if (*failures == 0 || is_likelier(&cluster->ends[i], &cluster->ends[cause]))
             cause = i;

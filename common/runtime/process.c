@@ -178,7 +178,8 @@ static void take_failure(struct member *member, const char *what, uint64_t lived
     bool joined = have_joined(group);
     bool may_be_lost = joined && group->options->children[member->index].may_be_lost;
     if (group->phase == RUNNING && may_be_lost) {
-        if (!is_made_good(member, what, lived_ns))
+        member->end->harmless = is_made_good(member, what, lived_ns);
+        if (!member->end->harmless)
             begin_grace(group);
         return;
     }

@@ -50,6 +50,7 @@ struct weir_child_end {
     int signal;
     bool went;         /* for good, as it said */
     bool given_up;     /* it failed, and is not started again */
+    bool harmless;     /* it failed, and nobody else ended for it: it was to be started again, or is not missed */
     bool stopped;      /* the group had told it to stop before it ended */
     unsigned order;    /* 1 for the first that ended, 2 for the next, ... */
     unsigned restarts; /* how often it was started again; all else is of the last time */

@@ -130,7 +130,7 @@ bool weir_member_start(struct member *member, struct weir_error *err)
         return weir_error_set(err, "%s can't be started (%s): %s", child->name, child->program, uv_strerror(rc));
     member->began_ns = weir_clock_ns();
     member->end->state = WEIR_CHILD_RUNNING;
-    member->end->given_up = false;
+    member->end->given_up = member->end->harmless = false;
     member->end->pid = member->process.pid;
     group->alive++;
     return true;

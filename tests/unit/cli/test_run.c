@@ -83,7 +83,7 @@ static int play_death(void)
 {
     if (is_role("chief/0"))
         say_that_all_have_joined();
-    if (is_role("worker/1")) {
+    if (is_role("ps/0")) {
         wait_for_words("all are there");
         take_the_baton();
         raise(SIGKILL);
@@ -109,6 +109,15 @@ static int play_a_loss(void)
     if (is_role("chief/0"))
         printf("the result\n");
     return status;
+}
+
+/* And later the others fail for a reason of their own. */
+static int play_a_loss_and_a_failure(void)
+{
+    int status = fail_for_good();
+    if (status == 0)
+        wait_for_words("it is not started again");
+    return status ? status : 1;
 }
 
 static int play_a_loss_too_many(void)
@@ -184,7 +193,8 @@ static int play(void)
                   {"lines", play_lines},
                   {"until told", play_until_told},
                   {"a loss", play_a_loss},
-                  {"a loss too many", play_a_loss_too_many}};
+                  {"a loss too many", play_a_loss_too_many},
+                  {"a loss and a failure", play_a_loss_and_a_failure}};
     const char *piece = getenv("WEIR_TEST_PLAY");
     struct weir_problems problems = {0};
     if (!piece || !weir_lifeline_watch() || !weir_cluster_parse(&cluster, getenv("TF_CONFIG"), &problems))
@@ -254,8 +264,8 @@ static void who_failed_first_is_named(void **state)
     (void)state;
     struct told *told = play_run("death", "run job.json --workers 2 --ps 1");
     assert_int_equal(told->status, 1);
-    assert_says(told->err, "the job failed: worker/1 ended with signal 9 (Killed), and then 3 more failed");
-    assert_says(told->err, "run warning: ps/0 ended with exit status 1");
+    assert_says(told->err, "the job failed: ps/0 ended with signal 9 (Killed), and then 3 more failed");
+    assert_says(told->err, "run warning: worker/1 ended with exit status 1");
     assert_string_equal(told->out, "");
     free(told);
 }
@@ -279,6 +289,17 @@ static void the_job_goes_on_without_a_worker_that_is_given_up(void **state)
                            "not started again");
     assert_null(strstr(told->err, "fail"));
     assert_string_equal(told->out, "the result\n");
+    free(told);
+}
+
+static void who_was_given_up_before_is_not_the_cause(void **state)
+{
+    (void)state;
+    struct told *told = play_run("a loss and a failure", "run job.json --workers 2 --ps 1");
+    assert_int_equal(told->status, 1);
+    assert_says(told->err, "worker/1 ended with exit status 2, which another start does not mend");
+    assert_says(told->err, "the job failed: ");
+    assert_null(strstr(told->err, "the job failed: worker/1"));
     free(told);
 }
 
@@ -439,6 +460,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(who_failed_first_is_named),
         cmocka_unit_test(who_fails_before_all_have_joined_ends_the_run_at_once),
         cmocka_unit_test(the_job_goes_on_without_a_worker_that_is_given_up),
+        cmocka_unit_test(who_was_given_up_before_is_not_the_cause),
         cmocka_unit_test(with_too_few_workers_left_the_job_ends),
         cmocka_unit_test(wrong_use_that_a_role_finds_is_the_runs),
         cmocka_unit_test(a_bad_job_is_told_once_and_nothing_starts),
