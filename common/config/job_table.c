@@ -177,7 +177,7 @@ const struct weir_row weir_job_rows[] = {
      AT(restart_window_s),
      .initial = "600",
      .unhashed = true,
-     .help = "in which restarts are counted, from the first one on"},
+     .help = "seconds in which restarts are counted, from the first one on"},
     {.name = "log.level",
      .type = WEIR_ROW_PICK,
      AT(log_level),
