@@ -37,6 +37,8 @@ struct scene {
     const char *mend_at; /* or brings the program back */
     int signal_at_a_note;
     bool none_can_be_missed;
+    bool caller_starts; /* what ends as "ready" is read, with an end that is meant */
+    struct weir_group *group;
     struct weir_error err;
 };
 
@@ -86,6 +88,22 @@ static void take_line(void *context, size_t child, const char *text, size_t coun
         snprintf(scene->lines + at, sizeof scene->lines - at, "%zu:%.*s|", child, (int)count, text);
     else
         snprintf(scene->lines + at, sizeof scene->lines - at, "%zu:%zu bytes|", child, count);
+    if (scene->caller_starts && strncmp(text, "ready", count) == 0) {
+        weir_group_expect(scene->group, child, true);
+        weir_group_signal(scene->group, child, SIGKILL);
+    }
+}
+
+static void begun(void *context, struct weir_group *group)
+{
+    ((struct scene *)context)->group = group;
+}
+
+static void ended(void *context, struct weir_group *group, size_t child, const struct weir_child_end *end)
+{
+    struct scene *scene = context;
+    if (scene->caller_starts && end->signal == SIGKILL)
+        assert_true(weir_group_start(group, child));
 }
 
 static bool can_do_without(void *context, size_t child)
@@ -154,6 +172,8 @@ static void play(struct scene *scene)
         .can_do_without = can_do_without,
         .line = take_line,
         .note = take_note,
+        .begun = begun,
+        .ended = ended,
         .context = scene,
     };
     assert_true(weir_group_run(&options, scene->ends, &scene->interrupted, &scene->err));
@@ -255,6 +275,26 @@ static void starts_that_fail_count(void **state)
     free_scene(scene);
 }
 
+/* The caller ends a child that may not be lost and starts it again, and its program is gone. */
+static void a_start_by_the_caller_that_fails_is_a_failure(void **state)
+{
+    (void)state;
+    struct scene *scene = new_scene();
+    char path[2 * PATH_BYTES], wanted[512];
+    path_of(scene, "program", path);
+    write_program(scene, "#!/bin/sh\nrm $D/program; echo ready >&2; while :; do sleep 0.01; done\n");
+    scene->caller_starts = true;
+    scene->end_at = "can't be started";
+    add(scene, LEADER);
+    add(scene, "")->program = path;
+    play(scene);
+    snprintf(wanted, sizeof wanted, "role/1 can't be started (%s): no such file or directory|", path);
+    assert_string_equal(scene->notes, wanted);
+    assert_true(!scene->ends[1].harmless && scene->ends[1].restarts == 0);
+    assert_int_equal(scene->ends[0].status, 0);
+    free_scene(scene);
+}
+
 static void where_it_can_t_be_missed_the_group_ends(void **state)
 {
     (void)state;
@@ -330,6 +370,7 @@ int main(void)
         cmocka_unit_test(wrong_use_is_not_tried_again),
         cmocka_unit_test(a_start_that_fails_is_tried_again),
         cmocka_unit_test(starts_that_fail_count),
+        cmocka_unit_test(a_start_by_the_caller_that_fails_is_a_failure),
         cmocka_unit_test(where_it_can_t_be_missed_the_group_ends),
         cmocka_unit_test(a_group_lasts_while_all_wait_to_be_started_again),
         cmocka_unit_test(once_the_leader_is_done_nobody_is_started_again),
