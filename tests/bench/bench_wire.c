@@ -44,7 +44,7 @@ int main(int argc, char **argv)
     const struct weir_totals totals = {1000, 700.5, {900}};
     const struct weir_message_body bodies[] = {
         {.type = WEIR_CONTRIBUTION, .contribution = {0, 12345, 77, 1, 2, false}},
-        {.type = WEIR_WEIGHTS, .weights = {77, 12346, 0, {1, 3}}},
+        {.type = WEIR_WEIGHTS, .weights = {77, 12346, 0, {1, 3}, false}},
         {.type = WEIR_COVERED, .covered = {12345, 77}},
         {.type = WEIR_FETCH, .fetch = {77, WEIR_NEWEST, 0}},
         {.type = WEIR_SEAL, .seal = {0, 12345, 0, 3, 16, 12.5, {14}}},
